@@ -10,14 +10,16 @@ use std::process::Command;
 /// The oldest DPDK whose names this crate uses.
 const OLDEST: &str = "22.11";
 
-/// The libraries linked. Drivers are not: EAL loads them at run time; `net_ring` is for `rte_eth_from_rings`.
-const LIBRARIES: [&str; 6] = [
+/// The libraries linked. Drivers are not: EAL loads them at run time; `net_ring` is for `rte_eth_from_rings`,
+/// `sched` for benchmarks.
+const LIBRARIES: [&str; 7] = [
     "rte_eal",
     "rte_ethdev",
     "rte_mbuf",
     "rte_mempool",
     "rte_net_ring",
     "rte_ring",
+    "rte_sched",
 ];
 
 /// Everything of DPDK that Sluice calls: nothing here may be `__rte_experimental`.
@@ -59,11 +61,12 @@ const FUNCTIONS: &[&str] = &[
     "shim_reta_set",
     "shim_ring_.*",
     "shim_rx_.*",
+    "shim_sched_.*",
     "shim_t.*",
 ];
 
 fn main() {
-    for file in ["constants.h", "shim.c", "shim.h", "wrapper.h"] {
+    for file in ["constants.h", "sched.c", "shim.c", "shim.h", "wrapper.h"] {
         println!("cargo::rerun-if-changed=shim/{file}");
     }
     println!("cargo::rerun-if-env-changed=PKG_CONFIG_PATH");
@@ -94,7 +97,10 @@ fn pkg_config(arguments: &[&str]) -> String {
 
 fn compile_shim(flags: &[String]) {
     let mut build = cc::Build::new();
-    build.file("shim/shim.c").warnings(true).flag("-std=gnu11");
+    build
+        .files(["shim/shim.c", "shim/sched.c"])
+        .warnings(true)
+        .flag("-std=gnu11");
     // DPDK's headers are not ours to warn about.
     for flag in flags {
         match flag.strip_prefix("-I") {
@@ -120,6 +126,7 @@ fn generate(flags: &[String]) {
         .opaque_type("rte_mbuf")
         .opaque_type("rte_mempool")
         .opaque_type("rte_ring")
+        .opaque_type("rte_sched_port")
         // Thread-local variables: bindgen would declare plain statics, and reading one crashes.
         .blocklist_item("per_lcore_.*")
         .allowlist_type("shim_packets")

@@ -12,6 +12,7 @@
 pub mod capacity;
 pub mod check;
 pub mod clock;
+pub mod egress;
 pub mod error;
 pub mod feed;
 pub mod fixed;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::NO_DRIVER;
 use super::clock::Spread;
+use super::egress::Egress;
 use super::floors::{Floors, IoForwarding};
 use super::inspection::Inspected;
 use super::latency::Latencies;
@@ -163,6 +164,9 @@ pub struct Results {
     /// An accelerator that is driven in-band.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offload: Option<Offloaded>,
+    /// The egress traffic manager.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress: Option<Egress>,
     /// Settings that differ from the daemon's defaults, by name of the figure or part.
     pub settings: BTreeMap<String, Vec<Difference>>,
     /// Parts that were not measured, and why.
@@ -203,6 +207,7 @@ impl Results {
             inspection: None,
             nat: None,
             offload: None,
+            egress: None,
             settings: BTreeMap::new(),
             left_out: Vec::new(),
         }

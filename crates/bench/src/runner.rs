@@ -2,6 +2,7 @@
 
 mod context;
 mod cost;
+mod egress;
 mod inspection;
 mod lines;
 mod nat;
@@ -33,6 +34,7 @@ use super::verdict;
 use super::world::World;
 
 use self::context::Runner;
+pub use self::egress::run_egress;
 pub use self::inspection::run_inspection;
 pub use self::lines::stage_table;
 use self::lines::{latency_line, overload_lines, pfcp_line};

@@ -3,6 +3,7 @@
 use packet::DropReason;
 use worker::Stage;
 
+use super::egress;
 use super::inspection;
 use super::model::Model;
 use super::nat;
@@ -36,6 +37,7 @@ pub fn targets(results: &Results) -> Vec<Target> {
     let of_store = results.resilience.iter().flat_map(resilience::targets);
     let of_inspection = results.inspection.iter().flat_map(inspection::targets);
     let of_nat = results.nat.iter().flat_map(nat::targets);
+    let of_egress = results.egress.iter().flat_map(egress::targets);
     let of_accelerator = results.offload.iter().flat_map(offload::targets);
     all.into_iter()
         .flatten()
@@ -43,6 +45,7 @@ pub fn targets(results: &Results) -> Vec<Target> {
         .chain(of_inspection)
         .chain(of_nat)
         .chain(of_accelerator)
+        .chain(of_egress)
         .collect()
 }
 

@@ -100,4 +100,19 @@ int shim_flow_destroy(uint16_t port, struct rte_flow *flow);
 /* Sets the table from hash to queue, size entries: 0 or -errno. */
 int shim_reta_set(uint16_t port, const uint16_t *queues, uint16_t size);
 
+struct rte_sched_port;
+/*
+ * A scheduler of one subport with `pipes` pipes, a power of two, of two queues each: queue 2n is the strict one of pipe n,
+ * queue 2n + 1 the best-effort one. Rates are octets a second, `queue_size` is packets, a power of two. NULL with
+ * rte_errno set.
+ */
+struct rte_sched_port *shim_sched_create(const char *name, uint32_t pipes, uint64_t port_rate, uint64_t pipe_rate,
+					 uint16_t queue_size, uint32_t mtu);
+/* Frees the scheduler with the packets in it. */
+void shim_sched_free(struct rte_sched_port *port);
+/* Takes over all `n` packets, each for its queue; those that do not fit are freed. Returns how many fit. */
+uint32_t shim_sched_enqueue(struct rte_sched_port *port, struct rte_mbuf **mbufs, const uint32_t *queues, uint32_t n);
+/* Gives at most `n` packets. */
+uint32_t shim_sched_dequeue(struct rte_sched_port *port, struct rte_mbuf **mbufs, uint32_t n);
+
 #endif

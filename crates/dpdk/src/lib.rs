@@ -29,6 +29,7 @@ mod mbuf;
 mod mempool;
 mod port;
 mod ring;
+mod sched;
 mod sockets;
 pub mod testing;
 
@@ -47,4 +48,5 @@ pub use port::{
     PortSpec, PortStats, Queues, RssConfig, RssFields, RssStatus, RxQueue, SpreadRule, TxQueue, UrgentQueues,
 };
 pub use ring::{Consumer, MultiProducer, Producer, mpsc, mpsc_on, spsc};
+pub use sched::{Sched, SchedConfig};
 pub use sockets::{clear_error, xdp_sockets};

@@ -19,7 +19,7 @@ struct Chunk {
 
 const _: () = assert!(size_of::<Chunk>() == 64);
 
-/// A list: first in, first out. Zeros are an empty one, as chunk 0 is in no list.
+/// A list: first in, first out. Zeros are an empty one without a chunk, as chunk 0 is in no list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(crate) struct Fifo {
@@ -30,8 +30,15 @@ pub(crate) struct Fifo {
 }
 
 impl Fifo {
+    #[inline(always)]
     pub(crate) const fn is_empty(self) -> bool {
-        self.back == 0
+        self.back == self.front
+    }
+
+    /// Whether it has at most this many, all in one chunk.
+    #[inline(always)]
+    pub(crate) const fn is_short(self, most: u32) -> bool {
+        self.back.wrapping_sub(self.front) <= most
     }
 }
 
@@ -50,10 +57,13 @@ const fn place(position: u32) -> (usize, usize) {
 
 impl Chunks {
     /// Room for lists of several kinds: up to how many numbers there are in all lists of a kind, and how many lists.
+    /// Those of all kinds but the first may keep a chunk.
     pub(crate) fn new(kinds: &[(usize, usize)]) -> Result<Self, OutOfMemory> {
         // All but the first and the last chunk of a list are full, and none is empty.
         let of = |&(numbers, lists): &(usize, usize)| (numbers / ROOM as usize + 2 * lists).min(numbers);
-        let count = kinds.iter().map(of).sum::<usize>() + 2;
+        // Those that are empty may keep one.
+        let kept = kinds.iter().skip(1).map(|kind| kind.1).sum::<usize>();
+        let count = kinds.iter().map(of).sum::<usize>() + kept + 2;
         Ok(Self {
             chunks: Slab::new(count)?,
             free: 0,
@@ -76,7 +86,7 @@ impl Chunks {
         self.free = chunk;
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, list: &mut Fifo, number: u32) {
         let (chunk, at) = place(list.back);
         if list.back != 0 && at < ROOM as usize {
@@ -84,6 +94,12 @@ impl Chunks {
             list.back += 1;
             return;
         }
+        self.push_chunk(list, number);
+    }
+
+    #[inline(never)]
+    fn push_chunk(&mut self, list: &mut Fifo, number: u32) {
+        let (chunk, _) = place(list.back);
         let new = self.take();
         self.chunks[new as usize].numbers[0] = number;
         if list.back == 0 {
@@ -120,14 +136,25 @@ impl Chunks {
             .then(|| self.chunks[chunk].numbers[at % ROOM as usize])
     }
 
+    /// Takes the first number. A list that is empty then has no chunk.
     #[inline]
     pub(crate) fn pop(&mut self, list: &mut Fifo) -> Option<u32> {
+        let number = self.pop_and_keep(list)?;
+        if list.is_empty() {
+            self.give_back(list.front / 16);
+            *list = Fifo::default();
+        }
+        Some(number)
+    }
+
+    /// Takes the first number. A list that is empty then keeps a chunk, for lists that are so often.
+    #[inline]
+    pub(crate) fn pop_and_keep(&mut self, list: &mut Fifo) -> Option<u32> {
         let number = self.front(*list)?;
         let chunk = list.front / 16;
         list.front += 1;
         if list.front == list.back {
-            *list = Fifo::default();
-            self.give_back(chunk);
+            (list.front, list.back) = (chunk * 16, chunk * 16);
         } else if list.front % 16 == ROOM {
             let next = self.chunks[chunk as usize].next;
             list.front = next * 16;
@@ -170,7 +197,7 @@ mod tests {
         fn lists_are_queues_in_no_more_chunks_than_are_promised(
             steps in prop::collection::vec((0_usize..3, 0_u8..8, 0_u32..200), 1..600),
         ) {
-            let mut chunks = Chunks::new(&[(200, 3)]).unwrap();
+            let mut chunks = Chunks::new(&[(0, 0), (200, 3)]).unwrap();
             let mut lists = [Fifo::default(); 3];
             let mut model: [VecDeque<u32>; 3] = Default::default();
             let mut held = 0;
@@ -195,7 +222,8 @@ mod tests {
                     _ => {
                         let popped = model[list].pop_front();
                         held -= usize::from(popped.is_some());
-                        prop_assert_eq!(chunks.pop(&mut lists[list]), popped);
+                        let found = if what == 6 { chunks.pop(&mut lists[list]) } else { chunks.pop_and_keep(&mut lists[list]) };
+                        prop_assert_eq!(found, popped);
                     }
                 }
                 let ahead = ahead % 15;

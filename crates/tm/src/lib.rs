@@ -33,3 +33,9 @@ pub use ids::{Class, Ecn, LossReason, NodeId, QueueId, Slot, UeId};
 pub use manager::{Arrival, Departure, Held, Loss, Manager, UeState};
 pub use spec::{Aqm, Limits, MOST_LEVELS, NodeSpec, QueueRates, QueueSpec, Shaper, TmError, UeSpec};
 pub use views::{ClassView, QueueView};
+
+/// A worker's manager moves to its thread, once.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Manager>();
+};

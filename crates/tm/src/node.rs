@@ -11,7 +11,7 @@ pub(crate) struct Node {
     pub(crate) bucket: Bucket,
     /// Of what time the level is.
     pub(crate) since: u64,
-    /// Where it waits for its shaper: then it serves nothing.
+    /// Where it waits for its shaper: then it serves nothing. A port waits nowhere.
     pub(crate) waits: Waits,
     /// Bit n: the ring of class n is not empty.
     pub(crate) ready: u8,

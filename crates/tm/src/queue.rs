@@ -41,8 +41,8 @@ pub(crate) struct Queue {
     pub(crate) kind: Kind,
     /// Its share of what the pool has left, as a power of two.
     pub(crate) share: i8,
-    /// Whether CoDel is in its dropping state.
-    pub(crate) is_dropping: u8,
+    /// [`Queue::IS_DROPPING`] and [`Queue::HAS_GONE`].
+    pub(crate) flags: u8,
 }
 
 const _: () = assert!(size_of::<Queue>() == 64);
@@ -80,8 +80,13 @@ impl Queue {
         classes: 0,
         kind: Kind::TAIL_DROP,
         share: 0,
-        is_dropping: 0,
+        flags: 0,
     };
+
+    /// CoDel is in its dropping state.
+    pub(crate) const IS_DROPPING: u8 = 1;
+    /// There may be packets that are gone. Only then the next packet is looked at before its turn.
+    const HAS_GONE: u8 = 2;
 
     /// Its class.
     #[inline(always)]
@@ -139,7 +144,9 @@ impl Queue {
         if packet.is_yellow() {
             self.unlink_yellow(&packet);
         }
-        self.skip_gone(packets);
+        if self.flags & Self::HAS_GONE != 0 {
+            self.skip_gone(packets);
+        }
         Some((slot, packet))
     }
 
@@ -153,7 +160,7 @@ impl Queue {
         self.yellow_octets -= u32::from(packet.octets);
     }
 
-    #[inline]
+    #[cold]
     fn skip_gone(&mut self, packets: &mut Packets) {
         while let Some(next) = self
             .first(packets)
@@ -161,6 +168,9 @@ impl Queue {
             .map(|packet| packet.next)
         {
             self.unlink(packets, self.head, next);
+        }
+        if self.head == NONE {
+            self.flags &= !Self::HAS_GONE;
         }
     }
 
@@ -170,6 +180,7 @@ impl Queue {
         let packet = packets.of.get_mut(slot as usize)?;
         packet.set_gone();
         let packet = *packet;
+        self.flags |= Self::HAS_GONE;
         self.unlink_yellow(&packet);
         self.packets -= 1;
         self.octets -= u32::from(packet.octets);

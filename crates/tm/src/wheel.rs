@@ -140,6 +140,9 @@ impl Wheel {
     #[inline]
     fn pop(&mut self, chunks: &mut Chunks, now: u64) -> Option<u32> {
         let target = now >> self.shift;
+        if self.cursor > target {
+            return None;
+        }
         let Some(soonest) = self.soonest().filter(|slot| *slot <= target) else {
             self.cursor = self.cursor.max(target + 1);
             return None;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use self::chart::{Axis, PlotPoint, Series};
 use self::escape::escape;
 use self::frame::{document, pair, section, table};
+use super::egress;
 use super::error::BenchError;
 use super::floors::{FloorFigure, Floors};
 use super::latency::{DeviceLatency, Latencies};
@@ -41,6 +42,7 @@ pub fn page(results: &Results) -> Result<String, BenchError> {
         overload(results),
         translation(results),
         accelerator(results),
+        egress_manager(results),
         stages(results),
         machine(results),
         settings(results),
@@ -561,6 +563,20 @@ fn accelerator(results: &Results) -> String {
         escape(&lines)
     );
     section("An accelerator, driven in-band", &body)
+}
+
+fn egress_manager(results: &Results) -> String {
+    let Some(found) = &results.egress else {
+        return String::new();
+    };
+    let head = ["queues", "octets", "load", "ns/packet", "least to greatest"];
+    let lines = egress::lines(found).join("\n");
+    let body = format!(
+        "{}<pre>{}</pre>",
+        table(&head, &egress::rows(found)),
+        escape(&lines)
+    );
+    section("The egress traffic manager", &body)
 }
 
 fn stages(results: &Results) -> String {

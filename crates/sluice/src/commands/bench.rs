@@ -13,8 +13,8 @@ use bench::plan::{Part, Plan};
 use bench::progress::Progress;
 use bench::report::{AssumptionArguments, Report, ResultFile};
 use bench::results::Results;
-use bench::runner::{run, run_inspection, run_nat, run_offload, run_resilience, stage_table};
-use bench::{NO_DRIVER, fixed, html, inspection, nat, offload, published, report, resilience};
+use bench::runner::{run, run_egress, run_inspection, run_nat, run_offload, run_resilience, stage_table};
+use bench::{NO_DRIVER, egress, fixed, html, inspection, nat, offload, published, report, resilience};
 
 /// `sluice bench`.
 #[derive(Args, Clone, Debug)]
@@ -69,6 +69,9 @@ enum BenchPart {
     /// An accelerator that is driven in-band: new flows, established ones beside them, exact counts when control
     /// frames are lost, its end. No part of `sluice bench` without a part.
     Offload(offload::Arguments),
+    /// The egress traffic manager alone: what a packet costs through up to 128K queues, beside rte_sched; rates of all
+    /// UEs; what waits in overload (T9). No part of `sluice bench` without a part.
+    Egress(egress::Arguments),
     /// Published models beside measured ones, and what follows for cores, servers, power and cost: from files that
     /// `sluice bench PART --json FILE` wrote. Measures nothing.
     Report(ReportArguments),
@@ -97,6 +100,7 @@ pub fn bench(arguments: &BenchArguments) -> ExitCode {
         Some(BenchPart::Inspection(of)) => return ended(measure_inspection(of, arguments)),
         Some(BenchPart::Nat(of)) => return ended(measure_nat(of, arguments)),
         Some(BenchPart::Offload(of)) => return ended(measure_offload(of, arguments)),
+        Some(BenchPart::Egress(of)) => return ended(measure_egress(of, arguments)),
         Some(BenchPart::Packets(fixed)) => return ended(fixed.run().map_err(|error| error.to_string())),
         Some(BenchPart::Throughput) => &[Part::Throughput],
         Some(BenchPart::Qos) => &[Part::Qos],
@@ -195,6 +199,14 @@ fn measure_offload(of: &offload::Arguments, arguments: &BenchArguments) -> Resul
     let progress = Progress::new();
     let sized = of.clone().sized(arguments.quick, arguments.seconds);
     let measured = run_offload(&sized, arguments.quick, &progress);
+    progress.finish();
+    print_and_write(arguments, measured.map_err(|error| error.to_string())?)
+}
+
+fn measure_egress(of: &egress::Arguments, arguments: &BenchArguments) -> Result<(), String> {
+    let progress = Progress::new();
+    let sized = of.clone().sized(arguments.quick, arguments.seconds);
+    let measured = run_egress(&sized, arguments.quick, &progress);
     progress.finish();
     print_and_write(arguments, measured.map_err(|error| error.to_string())?)
 }

@@ -8,6 +8,7 @@ use crate::aqm::dual::Dual;
 use crate::aqm::{UNIT_SHIFT, Verdict};
 use crate::ids::{Ecn, LossReason, QueueId};
 use crate::packets::Packet;
+use crate::queue::Queue;
 
 /// A packet with its slot, and whether it is to be marked, if there is one; and whether its queue is empty then.
 pub(super) type Popped = (Option<(u32, Packet, bool)>, bool);
@@ -24,11 +25,13 @@ impl Manager {
                 octets_left: queue.octets,
                 knows_ecn: packet.ecn() != Ecn::NotEct,
             };
-            let was_dropping = queue.is_dropping;
+            let mut is_dropping = queue.flags & Queue::IS_DROPPING;
+            let was_dropping = is_dropping;
             let mut codel: Codel = transmute!(queue.aqm);
             let largest = u32::from(self.limits.largest);
-            let verdict = codel.judge(&mut queue.is_dropping, self.codel, &front, largest, before);
+            let verdict = codel.judge(&mut is_dropping, self.codel, &front, largest, before);
             queue.aqm = transmute!(codel);
+            queue.flags = queue.flags & !Queue::IS_DROPPING | is_dropping;
             if verdict == Verdict::Drop && self.has_room_for_loss() {
                 before = if was_dropping == 0 {
                     Before::Entry

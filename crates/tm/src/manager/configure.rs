@@ -57,6 +57,9 @@ impl Manager {
             Some(place) => *place = Some(node),
             None => self.nodes.push(Some(node)),
         }
+        if spec.parent.is_none() {
+            self.ports.push(id.0);
+        }
         Ok(id)
     }
 
@@ -97,6 +100,7 @@ impl Manager {
             }
         }
         self.nodes[usize::from(node.0)] = None;
+        self.ports.retain(|port| *port != node.0);
         if let Some(parent) = of.parent {
             self.node_mut(NodeId(parent))?.children -= 1;
         }
@@ -120,7 +124,7 @@ impl Manager {
         );
         of.since = now;
         let waits = std::mem::take(&mut of.waits);
-        if waits != 0 || !of.bucket.conforms(now, now) {
+        if of.parent.is_some() && (waits != 0 || !of.bucket.conforms(now, now)) {
             self.wheels
                 .remove(&mut self.chunks, Entry::Node(node.0).number(), waits);
             self.wake_node(node.0, now);

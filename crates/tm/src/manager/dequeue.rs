@@ -4,6 +4,7 @@ use flow::{Nanos, prefetch};
 
 use super::active::Popped;
 use super::{Departure, Manager};
+use crate::chunks::Fifo;
 use crate::ids::{NodeId, QueueId, Slot, UeId};
 use crate::node::{Entry, Node};
 use crate::packets::Packet;
@@ -20,8 +21,9 @@ enum Turn {
     Leaves,
 }
 
-/// What is taken of the first of a ring.
-type Taken = (Turn, Option<Departure>);
+/// What is done with the first of a ring, and the octets of the packet that was taken of it; 0: none was. The packet
+/// itself is the manager's `taken`.
+type Taken = (Turn, u32);
 
 impl Manager {
     /// Takes packets of a port that may leave now, as many as `out` holds; returns how many there were.
@@ -31,49 +33,53 @@ impl Manager {
         self.wake_due(now);
         let mut count = 0;
         while count < out.len() {
-            let Some(departure) = self.next(port.0, now) else {
+            if !self.next(port.0, now) {
                 break;
-            };
-            out[count] = departure;
+            }
+            out[count] = self.taken;
             count += 1;
         }
         count
     }
 
-    /// The next packet of a port.
+    /// Takes the next packet of a port; whether there is one.
     #[inline]
-    fn next(&mut self, port: u16, now: u64) -> Option<Departure> {
-        loop {
-            let node = self.nodes.get(usize::from(port))?.as_ref()?;
-            if node.ready == 0 || node.waits != 0 || node.parent.is_some() {
-                return None;
+    fn next(&mut self, port: u16, now: u64) -> bool {
+        while let Some(node) = self.nodes.get(usize::from(port)).and_then(Option::as_ref) {
+            if node.ready == 0 || node.parent.is_some() || !node.bucket.conforms(node.since, now) {
+                return false;
             }
             let class = node.ready.trailing_zeros() as usize;
-            if let Some(departure) = self.serve(port, class, now) {
-                return Some(departure);
+            if self.serve(port, class, now) != 0 {
+                return true;
             }
         }
+        false
     }
 
-    /// A packet of this class below a node; `None`: there is none, and its ring is empty.
-    fn serve(&mut self, node: u16, class: usize, now: u64) -> Option<Departure> {
-        loop {
-            let of = self.nodes[usize::from(node)].as_mut()?;
+    /// Takes a packet of this class below a node, and returns its octets; 0: there is none, and its ring is empty.
+    fn serve(&mut self, node: u16, class: usize, now: u64) -> u32 {
+        while let Some(of) = &mut self.nodes[usize::from(node)] {
             let Some(first) = self.chunks.front(of.rings[class]) else {
                 of.ready &= !(1 << class);
-                return None;
+                return 0;
             };
-            let (turn, departure) = match Entry::from_number(first) {
+            let (turn, octets) = match Entry::from_number(first) {
                 Entry::Node(child) => self.serve_node(child, class, now),
                 Entry::Ue(ue) => {
-                    self.look_ahead(node, class);
+                    let ring = of.rings[class];
+                    if !ring.is_short(14) {
+                        self.look_ahead(ring, class);
+                    }
                     self.serve_ue(ue, class, now)
                 }
-                Entry::Shaper(_) => (Turn::Leaves, None),
+                Entry::Shaper(_) => (Turn::Leaves, 0),
             };
-            let of = self.nodes[usize::from(node)].as_mut()?;
+            let Some(of) = &mut self.nodes[usize::from(node)] else {
+                return 0;
+            };
             if turn != Turn::Front {
-                self.chunks.pop(&mut of.rings[class]);
+                self.chunks.pop_and_keep(&mut of.rings[class]);
                 if turn == Turn::Back {
                     self.chunks.push(&mut of.rings[class], first);
                 }
@@ -81,31 +87,28 @@ impl Manager {
                     of.ready &= !(1 << class);
                 }
             }
-            if let Some(departure) = departure {
-                self.charge_node(node, departure.octets, now);
-                return Some(departure);
+            if octets != 0 {
+                self.charge_node(node, octets, now);
+                return octets;
             }
         }
+        0
     }
 
-    /// Asks for what the next ones of a ring need.
-    #[inline(always)]
-    fn look_ahead(&self, node: u16, class: usize) {
-        let Some(of) = &self.nodes[usize::from(node)] else {
-            return;
-        };
-        let ring = of.rings[class];
-        if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 10).map(Entry::from_number) {
+    /// Asks for what the next ones of a ring need. Those of a short one were asked for when they came.
+    #[inline(never)]
+    fn look_ahead(&self, ring: Fifo, class: usize) {
+        if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 14).map(Entry::from_number) {
             prefetch::nth_to_write(&self.ues, ue as usize);
         }
-        if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 6).map(Entry::from_number) {
+        if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 9).map(Entry::from_number) {
             let of = &self.ues[ue as usize];
             prefetch::nth_to_write(
                 &self.queues.of,
                 of.line((of.ready() & of.of_class[class]).trailing_zeros() as u8),
             );
         }
-        if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 3).map(Entry::from_number) {
+        if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 4).map(Entry::from_number) {
             let of = &self.ues[ue as usize];
             let line = of.line((of.ready() & of.of_class[class]).trailing_zeros() as u8);
             if let Some(queue) = self.queues.of.get(line) {
@@ -116,14 +119,15 @@ impl Manager {
 
     /// A packet takes of a node's rate.
     #[inline]
-    fn charge_node(&mut self, node: u16, octets: u16, now: u64) {
+    fn charge_node(&mut self, node: u16, octets: u32, now: u64) {
         let Some(of) = &mut self.nodes[usize::from(node)] else {
             return;
         };
-        let octets = u32::from(octets) + u32::from(of.overhead);
+        let octets = octets + u32::from(of.overhead);
         let may_send = of.bucket.charge(of.since, now, octets);
         of.since = now;
-        if !may_send {
+        // A port is looked at by each call, and needs no wheel.
+        if !may_send && of.parent.is_some() {
             let due = of.bucket.due(now);
             of.waits = self
                 .wheels
@@ -134,24 +138,24 @@ impl Manager {
     /// The turn of a node in its parent's ring.
     fn serve_node(&mut self, node: u16, class: usize, now: u64) -> Taken {
         let Some(of) = &mut self.nodes[usize::from(node)] else {
-            return (Turn::Leaves, None);
+            return (Turn::Leaves, 0);
         };
         if of.waits != 0 || of.ready >> class & 1 == 0 {
-            return (leave(of, class), None);
+            return (leave(of, class), 0);
         }
         if of.deficits[class] <= 0 {
             of.deficits[class] += of.quantum;
             if of.deficits[class] <= 0 {
-                return (Turn::Back, None);
+                return (Turn::Back, 0);
             }
         }
-        let departure = self.serve(node, class, now);
+        let octets = self.serve(node, class, now);
         let Some(of) = &mut self.nodes[usize::from(node)] else {
-            return (Turn::Leaves, departure);
+            return (Turn::Leaves, octets);
         };
-        of.deficits[class] -= departure.map_or(0, |of| i32::from(of.octets));
+        of.deficits[class] -= octets as i32;
         if of.waits != 0 || of.ready >> class & 1 == 0 {
-            return (leave(of, class), departure);
+            return (leave(of, class), octets);
         }
         (
             if of.deficits[class] > 0 {
@@ -159,43 +163,44 @@ impl Manager {
             } else {
                 Turn::Back
             },
-            departure,
+            octets,
         )
     }
 
     /// The turn of a UE in the ring of a class.
-    #[inline]
+    #[inline(never)]
     fn serve_ue(&mut self, ue: u32, class: usize, now: u64) -> Taken {
         let of = &mut self.ues[ue as usize];
         if of.ready() & of.of_class[class] == 0 {
-            return (self.leave_ring(ue, class), None);
+            return (self.leave_ring(ue, class), 0);
         }
         if of.deficits[class] <= 0 {
             of.deficits[class] += self.limits.quantum as i16;
             if of.deficits[class] <= 0 {
-                return (Turn::Back, None);
+                return (Turn::Back, 0);
             }
         }
-        let departure = loop {
+        let octets = loop {
             let (place, takes_turns) = self.choose(ue, class);
-            if let Some(departure) = self.take(ue, place, takes_turns, now) {
-                break departure;
+            let octets = self.take(ue, place, takes_turns, now);
+            if octets != 0 {
+                break octets;
             }
             // All of its packets were dropped.
             let of = &self.ues[ue as usize];
             if of.ready() & of.of_class[class] == 0 {
-                return (self.leave_ring(ue, class), None);
+                return (self.leave_ring(ue, class), 0);
             }
         };
         let of = &mut self.ues[ue as usize];
-        of.deficits[class] -= departure.octets as i16;
+        of.deficits[class] -= octets as i16;
         let ready = of.ready() & of.of_class[class];
         let turn = match of.deficits[class] {
             _ if ready == 0 => self.leave_ring(ue, class),
             1.. => Turn::Front,
             _ => Turn::Back,
         };
-        (turn, Some(departure))
+        (turn, octets)
     }
 
     /// A UE leaves a ring. What it sent beyond its turn it has to make up for.
@@ -238,9 +243,9 @@ impl Manager {
         }
     }
 
-    /// Takes the next packet of a queue that is ready, and charges its shapers. `None`: it is empty.
+    /// Takes the next packet of a queue that is ready, and charges its shapers. Its octets; 0: the queue is empty.
     #[inline]
-    fn take(&mut self, ue: u32, place: u8, takes_turns: bool, now: u64) -> Option<Departure> {
+    fn take(&mut self, ue: u32, place: u8, takes_turns: bool, now: u64) -> u32 {
         let id = QueueId { ue: UeId(ue), place };
         let line = self.ues[ue as usize].line(place);
         let (taken, is_empty) = match self.queues.of[line].kind {
@@ -252,7 +257,9 @@ impl Manager {
         if is_empty {
             of.backlog &= !(1 << place);
         }
-        let (slot, packet, marks_ce) = taken?;
+        let Some((slot, packet, marks_ce)) = taken else {
+            return 0;
+        };
         let octets = u32::from(packet.octets);
         let queue = &mut self.queues.of[line];
         if takes_turns {
@@ -273,13 +280,14 @@ impl Manager {
             self.charge_queue(ue, place, octets, now);
         }
         self.count_departure(class, &packet, marks_ce);
-        Some(Departure {
+        self.taken = Departure {
             slot: Slot(slot),
             queue: id,
             octets: packet.octets,
             marks_ce,
             sojourn: packet.sojourn(now),
-        })
+        };
+        octets
     }
 
     #[inline]

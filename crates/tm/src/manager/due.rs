@@ -31,9 +31,23 @@ impl Manager {
             for number in &due[..count] {
                 self.wake(Entry::from_number(*number), now);
             }
+            for number in &due[..count] {
+                if let Entry::Ue(ue) = Entry::from_number(*number) {
+                    self.prefetch_first(ue);
+                }
+            }
             if count < TOGETHER {
                 return;
             }
+        }
+    }
+
+    /// Asks for the first packet of a UE.
+    #[inline(always)]
+    fn prefetch_first(&self, ue: u32) {
+        let of = &self.ues[ue as usize];
+        if let Some(queue) = self.queues.of.get(of.line(of.ready().trailing_zeros() as u8 & 7)) {
+            prefetch::nth_to_write(&self.packets.of, queue.head as usize);
         }
     }
 
@@ -88,12 +102,18 @@ impl Manager {
     /// Whether a packet of a port may be able to leave at once.
     pub fn is_ready(&self, port: NodeId) -> bool {
         let node = self.nodes.get(usize::from(port.0)).and_then(Option::as_ref);
-        node.is_some_and(|of| of.waits == 0 && of.ready != 0)
+        node.is_some_and(|of| of.ready != 0 && of.bucket.conforms(of.since, self.now))
     }
 
     /// When [`dequeue`](Self::dequeue) should be called again for the ports of which none [is ready](Self::is_ready):
     /// [`Nanos::MAX`] if nothing waits. It may turn out that nothing can leave then.
     pub fn next_due(&self) -> Nanos {
-        self.wheels.due().map_or(Nanos::MAX, Nanos)
+        let nodes = self
+            .ports
+            .iter()
+            .filter_map(|port| self.nodes[usize::from(*port)].as_ref());
+        let ports = nodes.filter(|of| of.ready != 0).map(|of| of.bucket.due(of.since));
+        let due = ports.chain(self.wheels.due()).min();
+        due.map_or(Nanos::MAX, Nanos)
     }
 }

@@ -18,7 +18,7 @@ use flow::slab::Slab;
 use crate::aqm::codel::CodelTimes;
 use crate::aqm::dual::DualTimes;
 use crate::chunks::Chunks;
-use crate::ids::{Class, LossReason, QueueId, Slot};
+use crate::ids::{Class, LossReason, QueueId, Slot, UeId};
 use crate::node::Node;
 use crate::packets::{Packet, Packets};
 use crate::queue::QueueShaper;
@@ -39,6 +39,8 @@ pub struct Manager {
     chunks: Chunks,
     wheels: Wheels,
     nodes: Vec<Option<Node>>,
+    /// Those without a parent.
+    ports: Vec<u16>,
     ues: Slab<Ue>,
     /// Numbers of UEs that are free; those that were free last are at the end.
     free_ues: Vec<u32>,
@@ -57,6 +59,8 @@ pub struct Manager {
     codel: CodelTimes,
     dual: DualTimes,
     classes: [ClassView; Class::COUNT],
+    /// The packet that was taken last.
+    taken: Departure,
 }
 
 /// A packet that may leave now.
@@ -85,6 +89,20 @@ pub struct Loss {
     pub reason: LossReason,
 }
 
+impl Departure {
+    /// No packet: what an array for them may start with.
+    pub const NONE: Self = Self {
+        slot: Slot(0),
+        queue: QueueId {
+            ue: UeId(0),
+            place: 0,
+        },
+        octets: 0,
+        marks_ce: false,
+        sojourn: 0,
+    };
+}
+
 impl Manager {
     /// A manager without nodes.
     ///
@@ -103,6 +121,7 @@ impl Manager {
             chunks: Chunks::new(&[(waiting, Wheels::LISTS), (in_rings, 8 * nodes)])?,
             wheels: Wheels::new()?,
             nodes: Vec::with_capacity(nodes),
+            ports: Vec::with_capacity(nodes),
             ues: Slab::new(ues as usize)?,
             free_ues: (0..ues).rev().collect(),
             leaving: 0,
@@ -116,6 +135,7 @@ impl Manager {
             codel: CodelTimes::new(&limits.aqm),
             dual: DualTimes::new(&limits.aqm),
             classes: [ClassView::default(); Class::COUNT],
+            taken: Departure::NONE,
         })
     }
 

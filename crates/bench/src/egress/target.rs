@@ -1,0 +1,80 @@
+//! What is asked of the traffic manager (T9), against the results.
+
+use super::super::targets::{SMALL, Target};
+use super::arguments::FEWEST;
+use super::outcome::Egress;
+
+/// Queues that the targets ask for.
+const QUEUES: u32 = 131_072;
+
+/// The targets.
+#[must_use]
+pub fn targets(results: &Egress) -> Vec<Target> {
+    let is_small = results.queues < QUEUES;
+    let nanos = |queues| {
+        results
+            .cost(queues, 1_024, 1.0)
+            .map_or(f64::NAN, |of| of.nanos.median)
+    };
+    let all = nanos(results.queues);
+    let conforming = results.costs.iter().filter(|of| of.load <= 1.0);
+    let waits = &results.waits;
+    let parts = [
+        Target::at_most(
+            "T9.cost",
+            "a packet of 1,024 octets at 40 Gbit/s through all queues",
+            all,
+            "ns",
+            110.0,
+        )
+        .but_if(is_small, SMALL),
+        Target::at_most(
+            "T9.growth",
+            "a packet through all queues, of one through 1,024",
+            all / nanos(FEWEST),
+            "times",
+            3.0,
+        )
+        .but_if(is_small, SMALL),
+        Target::at_most(
+            "T9.rate",
+            "the greatest error of a UE's rate in 10 s at 610 kbit/s, of all UEs",
+            results.rates.worst * 100.0,
+            "%",
+            1.0,
+        )
+        .but_if(results.rates.ues < QUEUES / 2, SMALL),
+        Target::at_most(
+            "T9.loss",
+            "packets of conforming traffic that are lost",
+            conforming.map(|of| of.lost).sum::<u64>() as f64,
+            "packets",
+            0.0,
+        )
+        .but_if(is_small, SMALL),
+        Target::at_most(
+            "T9.wait",
+            "what 99% of the highest class wait at most, at 1.5 times a port's load",
+            waits.p99,
+            "packet times",
+            2.0,
+        )
+        .but_if(waits.packets == 0, "no packet of it left")
+        .but_if(waits.lost > 0, "some were lost"),
+    ];
+    let beside = results.beside.iter().rev().take(1).map(|of| {
+        Target::at_most(
+            "T9.sched",
+            "a packet through all queues, of one through rte_sched in the same run",
+            of.ratio.median,
+            "of rte_sched",
+            0.7,
+        )
+        .with_note(format!(
+            "{:.1} ns; rte_sched {:.1} ns",
+            of.ours.median, of.theirs.median
+        ))
+        .but_if(of.queues < QUEUES, SMALL)
+    });
+    parts.into_iter().chain(beside).collect()
+}
