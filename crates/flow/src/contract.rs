@@ -115,7 +115,7 @@ pub enum Outcome {
 /// What a backend reports without a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A flow idled for too long and is gone.
+    /// A flow idled for too long and is gone. It may be left out where very many do at once.
     Aged {
         /// Whose it was.
         session: SessionIndex,
@@ -124,14 +124,15 @@ pub enum Event {
         /// Its final counts by slot, where the backend counts by flow.
         counts: Vec<(u8, UrrCount)>,
     },
-    /// A counter passed its watermark. Raised once for each watermark that is set.
+    /// A counter passed its watermark. Raised once for each watermark that is set, or once for several that packets
+    /// reach at about the same time.
     Watermark {
         /// Whose it is.
         session: SessionIndex,
         /// Which it is.
         counter: u8,
     },
-    /// A counter reached its limit, which acts since then.
+    /// A counter reached its limit, which acts since then. Of several, as of watermarks, but for each direction.
     Limit {
         /// Whose it is.
         session: SessionIndex,

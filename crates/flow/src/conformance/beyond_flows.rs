@@ -433,14 +433,14 @@ pub fn shared_meters_are_shared(make: Make<'_>) {
     assert_eq!(driver.ask_of_node(FlowOp::Query(id)), Ok(Outcome::Demand([0, 0])));
     // Two meters in the place of one.
     driver.ask_of_node(FlowOp::Install(shared(2, 300))).unwrap();
-    driver.ask_of_node(FlowOp::Update(shared(1, 5000))).unwrap();
+    driver.ask_of_node(FlowOp::Update(shared(1, 2500))).unwrap();
     assert_eq!(
         driver.send(key(0), 1),
         Fate::Dropped(Why::Meter),
         "a change is no gift"
     );
     driver.ask_of_node(FlowOp::Remove(id)).unwrap();
-    driver.ask_of_node(FlowOp::Install(shared(1, 5000))).unwrap();
+    driver.ask_of_node(FlowOp::Install(shared(1, 2500))).unwrap();
     let none = SharedId::NONE;
     let chain = Object::SharedChain {
         id: SharedId(3),
@@ -451,7 +451,7 @@ pub fn shared_meters_are_shared(make: Make<'_>) {
     assert_eq!(driver.send(key(0), 301), Fate::Dropped(Why::Meter));
     assert_eq!(driver.send(key(0), 300), passed(1));
     assert_eq!(driver.ask(A, FlowOp::Remove(ObjectId::Share)), Ok(Outcome::Done));
-    assert_eq!(driver.send(key(0), 9000), passed(1));
+    assert_eq!(driver.send(key(0), 3000), passed(1));
 }
 
 /// Contents are taken.
@@ -477,7 +477,7 @@ pub fn contents_are_taken(make: Make<'_>) {
     driver.install(Object::Flow(of_content(2, 7))).unwrap();
     driver.install(Object::Flow(of_content(3, 8))).unwrap();
     driver.install(Object::Flow(of_content(4, 7))).unwrap();
-    for (number, octets) in [(2, 100), (3, 20), (4, 3), (0, 5000)] {
+    for (number, octets) in [(2, 100), (3, 20), (4, 3), (0, 3000)] {
         assert_eq!(driver.send(key(number), octets), passed(1));
         // What makes the session larger moves it.
         driver.install(qer(number + 1, [false; 2])).unwrap();
