@@ -49,7 +49,8 @@ use crate::{ContentUsage, Direction, Nanos, OpId, SessionIndex, UrrCount};
 pub use self::capabilities::{Actions, ByteBasis, Capabilities, Exactness};
 pub use self::fate::{Fate, Why};
 pub use self::network::{
-    Adjacency, Instance, InstanceUses, OwnAddress, PathMtu, QfiMark, Route, RoutePrefix, RouteTarget, TooLong,
+    Adjacency, Instance, InstanceUses, Mss, OwnAddress, PathMtu, QfiMark, Route, RoutePrefix, RouteTarget,
+    TooLong,
 };
 pub use self::objects::{AnyKey, CounterKind, CounterWeight, Flow, Object, ObjectId, Subject};
 pub use self::refusal::Refusal;

@@ -10,7 +10,6 @@ use flow::{InstanceId, PortId};
 use offload::channel::{ChannelConfig, Key, Role, ShortKey, Timers};
 use offload::exception::Through;
 use packet::{MacAddr, VlanId};
-use rules::network::Mss;
 use serde_saphyr::Spanned;
 use worker::OffloadPolicy;
 
@@ -18,7 +17,7 @@ use crate::bounded::Bounded;
 use crate::bounded_file;
 use crate::error::Fault;
 use crate::parts::network::check_mac;
-use crate::schema::{Config, Driver, InBandConfig, InstanceConfig, PortConfig, parse_mac};
+use crate::schema::{Config, Driver, InBandConfig, PortConfig, parse_mac};
 
 /// Octets of a key file, at most.
 const LONGEST_KEY: u64 = 4_096;
@@ -243,20 +242,6 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let name = &link.port.value;
     if config.lag_of(name).is_some() {
         return fault(format!("port `{name}` is a member of a LAG"));
-    }
-    let behind = |name: &str| {
-        config
-            .ports
-            .iter()
-            .any(|port| port.name.value == name && is_behind(port))
-    };
-    let clamps = |instance: &&InstanceConfig| instance.mss.mss() != Mss::Off && behind(&instance.port.value);
-    if let Some(instance) = config.instances.iter().find(clamps) {
-        let message = format!(
-            "instance `{}`: mss: an accelerator clamps none",
-            instance.name.value
-        );
-        return Err(Fault::new(&instance.name, message));
     }
     let is_here = |port: &Spanned<String>| port.value == *name;
     let others = config

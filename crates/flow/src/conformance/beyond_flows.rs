@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::driver::{A, Make, counter, flow, forward, key, octets, packets, passed, plain, qer};
 use crate::contract::{
-    Actions, Adjacency, CounterKind, CounterWeight, Fate, Flow, FlowOp, Instance, InstanceUses, Object,
+    Actions, Adjacency, CounterKind, CounterWeight, Fate, Flow, FlowOp, Instance, InstanceUses, Mss, Object,
     ObjectId, Outcome, PathMtu, Refusal, Route, RoutePrefix, RouteTarget, Subject, TooLong, Why,
 };
 use crate::meter::{Rate, SharedId};
@@ -36,6 +36,7 @@ fn instance(id: u16) -> Object {
         ipv6: None,
         uses: InstanceUses::PLAIN,
         too_long: TooLong::Trap,
+        mss: Mss::Off,
         marks: Vec::new(),
     };
     Object::Instance {
@@ -155,6 +156,28 @@ pub fn objects_have_their_subjects(make: Make<'_>) {
         );
     }
     assert_eq!(driver.ask_of_node(FlowOp::Fence), Ok(Outcome::Done));
+}
+
+/// Instances clamp segment sizes, or are refused.
+pub fn instances_clamp_or_are_refused(make: Make<'_>) {
+    let mut driver = make(40);
+    let can = driver.backend.capabilities();
+    let clamps = match can.actions.contains(Actions::CLAMP_MSS) {
+        true => Ok(Outcome::Done),
+        false => Err(Refusal::Unsupported),
+    };
+    let with = |mss| {
+        let Object::Instance { id, mut instance } = instance(1) else {
+            panic!("an instance")
+        };
+        instance.mss = mss;
+        Object::Instance { id, instance }
+    };
+    for mss in [Mss::Auto, Mss::AtMost(1400)] {
+        assert_eq!(driver.ask_of_node(FlowOp::Put(with(mss))), clamps, "{mss:?}");
+    }
+    let without = driver.ask_of_node(FlowOp::Put(with(Mss::Off)));
+    assert_eq!(without, Ok(Outcome::Done));
 }
 
 /// Put installs or updates.

@@ -10,10 +10,11 @@ use flow::{
     Bounds, CounterLimit, InstanceId, LimitAction, Nanos, OpId, PortId, Seed, SessionIndex, Volumes, WorkerId,
 };
 use offload::channel::{ChannelConfig, Key, Role};
+use packet::tcp;
 use proptest::prelude::*;
 use rules::SessionRules;
 use rules::image::{ImmediateActions, SessionChange, SessionImage, UsageSnapshot};
-use rules::network::Network;
+use rules::network::{Mss, Network};
 use rules::testing::{self, N3_ADDRESS, UserPacket, tunnelled};
 use transport::AdjacencyChange;
 use worker::accelerator::{EngineConfig, Node, NodeConfig};
@@ -21,9 +22,11 @@ use worker::behind_accelerator::BehindAccelerator;
 use worker::mem::{MemBuf, MemIo, Wires};
 use worker::{Command, ControlEnd, Event, OffloadPolicy, Worker};
 
-use crate::common::one_session::{REMOTE, of_ue, session};
+use crate::common::one_session::{REMOTE, TEID, of_ue, session};
 use crate::common::{NEXT_HOPS, World, frame, next_hops, our_mac, unresolved};
-use crate::offload::{ACCELERATOR, BUFFERS, HostParts, TOWARDS, host, random};
+use crate::mss_clamping;
+use crate::offload::{ACCELERATOR, BUFFERS, HostParts, TOWARDS, host, host_in, random};
+use crate::path_mtu::{announce_mtu, to_gnb};
 
 /// Ports of the network, from 0 on; behind them the node's port towards its host.
 const PORTS: u16 = 4;
@@ -64,12 +67,16 @@ struct Pair {
 
 impl Pair {
     fn new(link: Link) -> Self {
+        Self::on(host(OffloadPolicy::default()), link)
+    }
+
+    fn on(host: HostParts, link: Link) -> Self {
         let HostParts {
             network,
             worker,
             control,
             wires: host_wires,
-        } = host(OffloadPolicy::default());
+        } = host;
         let towards_host = PortId(PORTS);
         let (node_wires, mut ios) = Wires::new(1, usize::from(PORTS) + 1, 1024);
         let macs = (0..=PORTS).map(our_mac).collect();
@@ -411,6 +418,46 @@ fn compare(link: Link, all: &[Step]) -> Result<(), TestCaseError> {
         prop_assert_eq!(both, alone);
     }
     Ok(())
+}
+
+#[test]
+fn syns_are_clamped_alike_wherever_they_pass() {
+    for (n3, n6) in [
+        (Mss::Auto, Mss::Off),
+        (Mss::Off, Mss::Auto),
+        (Mss::AtMost(1_300), Mss::Auto),
+        (Mss::Off, Mss::AtMost(1_400)),
+    ] {
+        let network = mss_clamping::network(n3, n6);
+        let mut pair = Pair::on(host_in(&network, OffloadPolicy::default()), Link::Whole);
+        let mut alone = World::with(network, 1, |_| {});
+        alone.install(1, session());
+        let image = pair.image(1, session());
+        pair.apply(SessionChange::Install(image));
+        for mtu in [None, Some(1_400)] {
+            let (local, peer) = to_gnb();
+            announce_mtu(&mut alone, (local, peer), mtu);
+            let command = Command::PathMtu { local, peer, mtu };
+            pair.control.commands.push(command).expect("there is room");
+            pair.rest();
+            // The first has the session leave, and its flow follows with the second.
+            for is_uplink in [true, false].repeat(4) {
+                let syn = mss_clamping::user(is_uplink, true, tcp::flags::SYN, &[2, 4, 5, 180]);
+                let (port, packet) = match is_uplink {
+                    true => (0, tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &syn)),
+                    false => (1, syn),
+                };
+                pair.arrive(port, &packet);
+                pair.rest();
+                assert_eq!(pair.take(), alone.send(port, &packet), "{n3:?} {n6:?}");
+            }
+        }
+        assert_eq!(pair.host.offload_stats().away, 1, "{n3:?} {n6:?}");
+        let there = pair.node.engine().stats().path.mss_clamped;
+        let clamped = there + pair.host.stats().mss_clamped;
+        assert_eq!(clamped, alone.workers[0].stats().mss_clamped);
+        assert!(there >= 12, "{there}");
+    }
 }
 
 #[test]

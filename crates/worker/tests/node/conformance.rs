@@ -7,9 +7,9 @@
 
 use flow::conformance::{Driver, backends_agree, local};
 use flow::contract::{
-    Adjacency, AnyKey, Backend, Capabilities, Epoch, Event, Fate, FlowOp, Instance, InstanceUses, Notice,
-    Object, Outcome, PacketPath, QfiMark, Refusal, Reply, Request, Route, RoutePrefix, RouteTarget, Subject,
-    TooLong, Why,
+    Adjacency, AnyKey, Backend, Capabilities, Epoch, Event, Fate, FlowOp, Instance, InstanceUses, Mss,
+    Notice, Object, Outcome, PacketPath, QfiMark, Refusal, Reply, Request, Route, RoutePrefix, RouteTarget,
+    Subject, TooLong, Why,
 };
 use flow::meter::{Colour, MeterSpec, Offer};
 use flow::table_backend::TableBackend;
@@ -226,6 +226,7 @@ fn instance(id: u16, vrf: VrfId) -> Object {
         ipv6: None,
         uses: InstanceUses::PLAIN,
         too_long: TooLong::Trap,
+        mss: Mss::Off,
         marks: (0..64).map(mark).collect(),
     };
     Object::Instance {

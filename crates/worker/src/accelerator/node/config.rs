@@ -57,7 +57,8 @@ impl NodeConfig {
             | Actions::KEEP_EXTENSIONS
             | Actions::GATE
             | Actions::METER
-            | Actions::MIRROR;
+            | Actions::MIRROR
+            | Actions::CLAMP_MSS;
         if engine.content_counters > 0 {
             actions |= Actions::COUNT_CONTENTS;
         }
