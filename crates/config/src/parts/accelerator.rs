@@ -186,6 +186,8 @@ impl Config {
         let bit = |qfi: &Bounded<0, 63>| 1_u64 << qfi.value();
         let place = |name: &Spanned<String>| self.place_of_instance(&name.value);
         let instances = policy.instances.as_ref();
+        let rulebases = policy.rulebases.as_ref();
+        let octets = |name: &Spanned<String>| Box::from(name.value.as_bytes());
         Some(OffloadPolicy {
             after_packets: policy.after_packets.value() as u16,
             after_octets: policy.after_octets.value() as u32,
@@ -194,6 +196,7 @@ impl Config {
                 .as_ref()
                 .map(|qfis| qfis.iter().map(bit).fold(0, |all, one| all | one)),
             instances: instances.map(|names| names.iter().filter_map(place).collect()),
+            rulebases: rulebases.map(|names| names.iter().map(octets).collect()),
             stays_for: Duration::from_secs(policy.stays_s.value()),
             sessions: policy.sessions.map_or(usize::MAX, Bounded::size),
         })
@@ -221,6 +224,18 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     if let Some(name) = named.find(|name| config.place_of_instance(&name.value).is_none()) {
         let message = format!(
             "accelerator.policy.instances: no instance is named `{}`",
+            name.value
+        );
+        return Err(Fault::new(name, message));
+    }
+    let has_rulebase = |name: &Spanned<String>| {
+        let mut rulebases = config.predefined.rulebases.iter();
+        rulebases.any(|rulebase| rulebase.name.value == name.value)
+    };
+    let mut named = accelerator.policy.rulebases.iter().flatten();
+    if let Some(name) = named.find(|name| !has_rulebase(name)) {
+        let message = format!(
+            "accelerator.policy.rulebases: no rulebase is named `{}`",
             name.value
         );
         return Err(Fault::new(name, message));

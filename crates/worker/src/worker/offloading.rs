@@ -14,7 +14,7 @@ use crate::io::{Exchange, Io};
 use crate::lookup::flow_tables::Flows;
 use crate::offload::eligibility::{NetworkNeeds, Stays};
 use crate::offload::homes::{Household, Place};
-use crate::offload::policy::{OffloadPolicy, PassingPacket};
+use crate::offload::policy::PassingPacket;
 
 /// What is taken of the accelerator's reports in a poll.
 const NOTICES: usize = 512;
@@ -177,10 +177,12 @@ impl<I: Io> Worker<I> {
             octets: descriptor.octets,
             qfi: None,
             instances: [descriptor.instance; 2],
+            has_rulebase: true,
         };
         let policy = self.offload.as_ref().map(|offload| offload.homes.policy());
-        let slot = self.sessions.at(session);
-        if let (Some(slot), true) = (slot, policy.is_some_and(OffloadPolicy::is_selective)) {
+        let policy = policy.filter(|policy| policy.is_selective());
+        if let (Some(slot), Some(policy)) = (self.sessions.at(session), policy) {
+            packet.has_rulebase = policy.takes(&slot.image.rules);
             let block = &slot.image.block;
             let mark = block.marks.get(usize::from(verdict.marking));
             let forward = block.forwards.get(usize::from(verdict.forward));

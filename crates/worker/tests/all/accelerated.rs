@@ -12,17 +12,18 @@ use flow::{
 use offload::channel::{ChannelConfig, Key, Role};
 use packet::tcp;
 use proptest::prelude::*;
-use rules::SessionRules;
 use rules::image::{ImmediateActions, SessionChange, SessionImage, UsageSnapshot};
+use rules::model::{Precedence, PredefinedRule};
 use rules::network::{Mss, Network};
 use rules::testing::{self, N3_ADDRESS, UserPacket, tunnelled};
+use rules::{Predefined, SessionRules};
 use transport::AdjacencyChange;
 use worker::accelerator::{EngineConfig, Node, NodeConfig};
 use worker::behind_accelerator::BehindAccelerator;
 use worker::mem::{MemBuf, MemIo, Wires};
 use worker::{Command, ControlEnd, Event, OffloadPolicy, Worker};
 
-use crate::common::one_session::{REMOTE, TEID, of_ue, session};
+use crate::common::one_session::{REMOTE, TEID, from_ue, of_ue, session, with_rulebase};
 use crate::common::{NEXT_HOPS, World, frame, next_hops, our_mac, unresolved};
 use crate::mss_clamping;
 use crate::offload::{ACCELERATOR, BUFFERS, HostParts, TOWARDS, host, host_in, random};
@@ -457,6 +458,47 @@ fn syns_are_clamped_alike_wherever_they_pass() {
         let clamped = there + pair.host.stats().mss_clamped;
         assert_eq!(clamped, alone.workers[0].stats().mss_clamped);
         assert!(there >= 12, "{there}");
+    }
+}
+
+#[test]
+fn a_session_leaves_if_it_activates_a_rulebase_that_the_policy_names() {
+    let every_packet = PredefinedRule {
+        precedence: Precedence(1),
+        filters: Vec::new(),
+        detection: Default::default(),
+        far: None,
+        qers: Vec::new(),
+        urrs: Vec::new(),
+        content: None,
+    };
+    let mut predefined = Predefined::new([], [], []).expect("there is nothing to refuse");
+    for name in [b"heavy", b"light"] {
+        let rules = vec![every_packet.clone()];
+        predefined.add(name, rules).expect("all is there");
+    }
+    let policy = OffloadPolicy {
+        rulebases: Some(vec![Box::from(*b"heavy"), Box::from(*b"other")]),
+        ..OffloadPolicy::default()
+    };
+    let mut pair = Pair::on(host_in(&testing::network(), policy), Link::Whole);
+    for (rules, leaves) in [
+        (session(), 0),
+        (with_rulebase(&predefined, b"light"), 0),
+        (with_rulebase(&predefined, b"heavy"), 1),
+        (with_rulebase(&predefined, b"light"), 0),
+    ] {
+        let image = pair.image(1, rules);
+        pair.apply(SessionChange::Install(image));
+        for _ in 0..3 {
+            let up = tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &from_ue());
+            pair.arrive(0, &up);
+            pair.rest();
+            assert_eq!(pair.take().len(), 1);
+        }
+        assert_eq!(pair.host.offload_stats().away, leaves);
+        assert_eq!(pair.host.offload_stats().stays.iter().sum::<u64>(), 0);
+        pair.apply(SessionChange::Remove(SessionIndex(1)));
     }
 }
 
