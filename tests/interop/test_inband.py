@@ -132,11 +132,13 @@ EXPECTED = {
     "install-instance": OF_NODE | {
         "object": "16", "instance": "3", "instance.port": "6", "instance.vlan": "100,200", "instance.tpid": "0x88a8",
         "vrf": "1", "mtu": "1500", "ether": "02:00:00:00:00:16", "instance.uses": "0x01", "instance.too_long": "1",
-        "instance.addresses": "0x03", "instance.marks": "2", "ipv4": "192.0.2.10", "ipv6": "2001:db8::10",
+        "instance.parts": "0x03", "instance.marks": "2", "ipv4": "192.0.2.10", "ipv6": "2001:db8::10",
         "prefix_length": "24,64", "local": "2,3", "mark.qfi": "9,1", "mark.green": "46,10", "mark.yellow": "40,12",
         "mark.pcp": "5,1"},
     "put-instance-untagged": OF_NODE | {"instance": "4", "instance.vlan": "0,0", "instance.tpid": "0x8100",
                                         "instance.uses": "0x02", "instance.too_long": "2", "mark.qfi": ""},
+    "put-instance-mss-auto": OF_NODE | {"instance.parts": "0x04", "instance.mss": "0"},
+    "put-instance-mss": OF_NODE | {"instance.parts": "0x04", "instance.mss": "1360"},
     "remove-instance": OF_NODE | {"message.type": "0x13", "object": "16", "instance": "3"},
     "install-route-router": OF_NODE | {
         "object": "17", "vrf": "1", "family": "4", "prefix_length": "16", "ipv4": "10.45.0.0", "route.target": "1",

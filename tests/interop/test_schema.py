@@ -55,7 +55,7 @@ ports:
   - {name: g, driver: {accelerator: {mac: "02:00:00:00:00:07"}}}
 accelerator:
   link: {port: f, key: /etc/sluice/key, channel: 3, vlan: 9, peer: "02:00:00:00:00:09", lost_after_ms: 100}
-  policy: {after_packets: 3, after_octets: 100, qfis: [1, 9], instances: [internet], stays_s: 4, sessions: 5}
+  policy: {after_packets: 3, after_octets: 100, qfis: [1, 9], instances: [internet], rulebases: [r], stays_s: 4, sessions: 5}
 instances:
   - {name: access, roles: [n3], port: a, addresses: [10.1.0.1/24]}
   - name: internet

@@ -164,12 +164,13 @@ dec(16, "mtu", "MTU")
 fields.ether = ProtoField.ether("sluice.ether", "Link layer address")
 hex(8, "instance.uses", "Uses")
 dec(8, "instance.too_long", "Packets that are too long", TOO_LONG)
-hex(8, "instance.addresses", "Own addresses")
+hex(8, "instance.parts", "Parts that follow")
 dec(8, "instance.marks", "Marks")
 fields.ipv4 = ProtoField.ipv4("sluice.ipv4", "Address")
 fields.ipv6 = ProtoField.ipv6("sluice.ipv6", "Address")
 dec(8, "prefix_length", "Length of the prefix")
 dec(16, "local", "Number of the own address")
+dec(16, "instance.mss", "MSS of SYNs")
 dec(8, "mark.qfi", "QFI")
 dec(8, "mark.green", "DSCP of green packets")
 dec(8, "mark.yellow", "DSCP of yellow packets")
@@ -423,15 +424,19 @@ local function instance(c)
     c:take("ether", 6)
     c:u8("instance.uses")
     c:u8("instance.too_long")
-    local addresses = c:u8("instance.addresses")
+    local parts = c:u8("instance.parts")
     local marks = c:u8("instance.marks")
     for _, family in ipairs({ { 1, "ipv4", 4 }, { 2, "ipv6", 16 } }) do
-        if has(addresses, family[1]) then
+        if has(parts, family[1]) then
             c:take(family[2], family[3])
             c:u8("prefix_length")
             c:reserved(1)
             c:u16("local")
         end
+    end
+    if has(parts, 4) then
+        c:u16("instance.mss")
+        c:reserved(2)
     end
     for _ = 1, marks do
         c:u8("mark.qfi")

@@ -44,6 +44,7 @@ macro_rules! conformance {
                 meters_are_charged_together
                 node_requests_keep_their_order_with_all
                 objects_have_their_subjects
+                instances_clamp_or_are_refused
                 put_installs_or_updates
                 a_packet_without_a_next_hop_traps
                 all_flows_of_a_session_go_at_once

@@ -49,7 +49,8 @@ use crate::{ContentUsage, Direction, Nanos, OpId, SessionIndex, UrrCount};
 pub use self::capabilities::{Actions, ByteBasis, Capabilities, Exactness};
 pub use self::fate::{Fate, Why};
 pub use self::network::{
-    Adjacency, Instance, InstanceUses, OwnAddress, PathMtu, QfiMark, Route, RoutePrefix, RouteTarget, TooLong,
+    Adjacency, Instance, InstanceUses, Mss, OwnAddress, PathMtu, QfiMark, Route, RoutePrefix, RouteTarget,
+    TooLong,
 };
 pub use self::objects::{AnyKey, CounterKind, CounterWeight, Flow, Object, ObjectId, Subject};
 pub use self::refusal::Refusal;
@@ -115,7 +116,7 @@ pub enum Outcome {
 /// What a backend reports without a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A flow idled for too long and is gone.
+    /// A flow idled for too long and is gone. It may be left out where very many do at once.
     Aged {
         /// Whose it was.
         session: SessionIndex,
@@ -124,14 +125,15 @@ pub enum Event {
         /// Its final counts by slot, where the backend counts by flow.
         counts: Vec<(u8, UrrCount)>,
     },
-    /// A counter passed its watermark. Raised once for each watermark that is set.
+    /// A counter passed its watermark. Raised once for each watermark that is set, or once for several that packets
+    /// reach at about the same time.
     Watermark {
         /// Whose it is.
         session: SessionIndex,
         /// Which it is.
         counter: u8,
     },
-    /// A counter reached its limit, which acts since then.
+    /// A counter reached its limit, which acts since then. Of several, as of watermarks, but for each direction.
     Limit {
         /// Whose it is.
         session: SessionIndex,

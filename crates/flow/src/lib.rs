@@ -35,8 +35,8 @@ mod table;
 
 pub use block::{
     BlockError, BlockImage, BlockRef, Blocks, Bounds, ContentTotal, ContentUsage, Counted, CounterLimit,
-    Flows, Installed, LimitAction, LiveBlock, MarkedBlock, Millisecond, PackedForward, PacketTimes, Reached,
-    Red, ReplaceMap, SessionBlock, UrrCount, Volumes, Weight,
+    Flows, Installed, LimitAction, LiveBlock, MarkedBlock, Millisecond, PackedForward, PacketTimes, Raised,
+    Reached, Red, ReplaceMap, SessionBlock, UrrCount, Volumes, Weight,
 };
 pub use bucket::{BUCKETS, Bucket};
 pub use entry::{FlowEntry, FlowFlags, Verdict};

@@ -156,7 +156,7 @@ impl BackendTables for LocalTables {
     }
 
     /// Points each flow at the block.
-    fn moved(&mut self, session: SessionIndex, installed: Installed) {
+    fn moved(&mut self, session: SessionIndex, _: Installed, installed: Installed) {
         let flows: Vec<Flow> = self
             .flows
             .get(&session)

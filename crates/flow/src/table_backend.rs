@@ -27,8 +27,8 @@ use crate::{
 const REPORT: Duration = Duration::from_micros(20);
 /// Sessions whose counters are looked at in one poll.
 const REPORTS_AT_ONCE: u64 = 1024;
-/// Misses that are reported before they are fetched.
-const MISSES: usize = 1024;
+/// Notices that wait to be fetched while misses and aged flows still become others.
+const MOST_NOTICES: usize = 1024;
 
 /// Flow tables and session blocks, as requests change them.
 pub trait BackendTables {
@@ -53,12 +53,12 @@ pub trait BackendTables {
         now: Nanos,
     ) -> Result<(), Refusal>;
 
-    /// Whether a session has a flow that `is_it`. Tables that keep no more than entries say so of every session that
-    /// has any flow.
+    /// Whether a session has a flow that `is_it`, by all that a [`Flow`] has but its content and generation, which
+    /// tables need not keep.
     fn any_flow(&self, session: SessionIndex, is_it: &dyn Fn(&Flow) -> bool) -> bool;
 
-    /// The block of a session is another from now on. Flows continue, or are gone.
-    fn moved(&mut self, session: SessionIndex, installed: Installed);
+    /// The block of a session, which was `old`, is another from now on. Its flows continue.
+    fn moved(&mut self, session: SessionIndex, old: Installed, installed: Installed);
 
     /// Removes the flow of a key, if the session has it.
     fn remove(&mut self, session: SessionIndex, key: &AnyKey, now: Nanos);
@@ -158,7 +158,7 @@ impl<T: BackendTables> TableBackend<T> {
 
     /// Reports that a packet matched nothing, unless very many wait to be reported.
     pub fn tell_miss(&mut self, key: AnyKey) {
-        if self.notices.len() < MISSES {
+        if self.notices.len() < MOST_NOTICES {
             self.notices.push_back(Notice::Event(Event::Miss { key }));
         }
     }
@@ -406,7 +406,7 @@ impl<T: BackendTables> TableBackend<T> {
         let installed = replaced.map_err(refusal)?;
         session.set_block(image, installed);
         if installed != old {
-            self.tables.moved(index, installed);
+            self.tables.moved(index, old, installed);
         }
         Ok(())
     }
@@ -514,6 +514,10 @@ impl<T: BackendTables> TableBackend<T> {
     }
 
     fn age(&mut self, now: Nanos) {
+        // Those that are not fetched bound what is made of them.
+        if self.notices.len() >= MOST_NOTICES {
+            return;
+        }
         let mut aged = core::mem::take(&mut self.aged);
         self.tables.age(now, &mut aged);
         for (key, session) in aged.drain(..) {
@@ -568,34 +572,31 @@ impl<T: BackendTables> TableBackend<T> {
     }
 
     /// Reports what counters of a session have reached, as its block says, and was not reported: for tables that say no
-    /// more than that there is something. The direction is that of the limit; of one of both together it is not known,
-    /// and uplink.
-    pub fn tell_reached(&mut self, index: SessionIndex) {
-        let Some(session) = self.sessions.get_mut(index) else {
+    /// more than that there is something. What a counter has reached by several packets since is reported once, but
+    /// limits once for each direction of these packets.
+    pub fn tell_reached(&mut self, session: SessionIndex) {
+        let Some(of_session) = self.sessions.get_mut(session) else {
             return;
         };
-        let Some(view) = self.tables.blocks().get(session.installed.block) else {
+        let Some(view) = self.tables.blocks().get(of_session.installed.block) else {
             return;
         };
-        for slot in session.counters.keys() {
-            let reached = view.reached(*slot);
-            let told = session.told.entry(*slot).or_default();
-            let limits = reached.limits & !told.limits;
-            let (is_marked, is_limited) = (reached.watermark && !told.watermark, limits != 0);
-            *told = reached;
-            let (session, counter) = (index, *slot);
-            if is_marked {
+        for counter in of_session.counters.keys().copied() {
+            let raised = view.raised(counter);
+            let told = of_session.told.insert(counter, raised).unwrap_or_default();
+            if raised.watermarks & !told.watermarks != 0 {
                 let event = Event::Watermark { session, counter };
                 self.notices.push_back(Notice::Event(event));
             }
-            if is_limited {
-                // Bit 2 is that of downlink packets.
-                let direction = Direction::BOTH[usize::from(limits == 4)];
-                self.notices.push_back(Notice::Event(Event::Limit {
-                    session,
-                    counter,
-                    direction,
-                }));
+            for direction in Direction::BOTH {
+                let way = direction as usize;
+                if raised.limits[way] & !told.limits[way] != 0 {
+                    self.notices.push_back(Notice::Event(Event::Limit {
+                        session,
+                        counter,
+                        direction,
+                    }));
+                }
             }
         }
     }

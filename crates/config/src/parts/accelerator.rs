@@ -10,7 +10,6 @@ use flow::{InstanceId, PortId};
 use offload::channel::{ChannelConfig, Key, Role, ShortKey, Timers};
 use offload::exception::Through;
 use packet::{MacAddr, VlanId};
-use rules::network::Mss;
 use serde_saphyr::Spanned;
 use worker::OffloadPolicy;
 
@@ -18,7 +17,7 @@ use crate::bounded::Bounded;
 use crate::bounded_file;
 use crate::error::Fault;
 use crate::parts::network::check_mac;
-use crate::schema::{Config, Driver, InBandConfig, InstanceConfig, PortConfig, parse_mac};
+use crate::schema::{Config, Driver, InBandConfig, PortConfig, parse_mac};
 
 /// Octets of a key file, at most.
 const LONGEST_KEY: u64 = 4_096;
@@ -187,6 +186,8 @@ impl Config {
         let bit = |qfi: &Bounded<0, 63>| 1_u64 << qfi.value();
         let place = |name: &Spanned<String>| self.place_of_instance(&name.value);
         let instances = policy.instances.as_ref();
+        let rulebases = policy.rulebases.as_ref();
+        let octets = |name: &Spanned<String>| Box::from(name.value.as_bytes());
         Some(OffloadPolicy {
             after_packets: policy.after_packets.value() as u16,
             after_octets: policy.after_octets.value() as u32,
@@ -195,6 +196,7 @@ impl Config {
                 .as_ref()
                 .map(|qfis| qfis.iter().map(bit).fold(0, |all, one| all | one)),
             instances: instances.map(|names| names.iter().filter_map(place).collect()),
+            rulebases: rulebases.map(|names| names.iter().map(octets).collect()),
             stays_for: Duration::from_secs(policy.stays_s.value()),
             sessions: policy.sessions.map_or(usize::MAX, Bounded::size),
         })
@@ -226,6 +228,18 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
         );
         return Err(Fault::new(name, message));
     }
+    let has_rulebase = |name: &Spanned<String>| {
+        let mut rulebases = config.predefined.rulebases.iter();
+        rulebases.any(|rulebase| rulebase.name.value == name.value)
+    };
+    let mut named = accelerator.policy.rulebases.iter().flatten();
+    if let Some(name) = named.find(|name| !has_rulebase(name)) {
+        let message = format!(
+            "accelerator.policy.rulebases: no rulebase is named `{}`",
+            name.value
+        );
+        return Err(Fault::new(name, message));
+    }
     let link = &accelerator.link;
     link.check("accelerator.link", &config.ports)?;
     let fault = |message: String| Err(Fault::new(&link.port, format!("accelerator: {message}")));
@@ -243,20 +257,6 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     let name = &link.port.value;
     if config.lag_of(name).is_some() {
         return fault(format!("port `{name}` is a member of a LAG"));
-    }
-    let behind = |name: &str| {
-        config
-            .ports
-            .iter()
-            .any(|port| port.name.value == name && is_behind(port))
-    };
-    let clamps = |instance: &&InstanceConfig| instance.mss.mss() != Mss::Off && behind(&instance.port.value);
-    if let Some(instance) = config.instances.iter().find(clamps) {
-        let message = format!(
-            "instance `{}`: mss: an accelerator clamps none",
-            instance.name.value
-        );
-        return Err(Fault::new(&instance.name, message));
     }
     let is_here = |port: &Spanned<String>| port.value == *name;
     let others = config

@@ -75,6 +75,10 @@ pub struct OffloadPolicyConfig {
     #[serde(default, deserialize_with = "bounded::at_least_one_if_any")]
     #[schemars(with = "Option<Vec<String>>", length(min = 1))]
     pub instances: Option<Vec<Spanned<String>>>,
+    /// Names of `predefined.rulebases`: a session leaves only if PDRs of it activate one of them; absent: all do.
+    #[serde(default, deserialize_with = "bounded::at_least_one_if_any")]
+    #[schemars(with = "Option<Vec<String>>", length(min = 1))]
+    pub rulebases: Option<Vec<Spanned<String>>>,
     /// Seconds that a session stays here after the accelerator has refused it, or one of its packets needed this node;
     /// 10.
     #[serde(default = "OffloadPolicyConfig::default_stays")]
@@ -103,6 +107,7 @@ impl Default for OffloadPolicyConfig {
             after_octets: Self::default_after_octets(),
             qfis: None,
             instances: None,
+            rulebases: None,
             stays_s: Self::default_stays(),
             sessions: None,
         }

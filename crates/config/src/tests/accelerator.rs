@@ -44,28 +44,46 @@ fn ports_behind_an_accelerator_are_the_last() {
     let policy = config.offload_policy().expect("it is there");
     assert_eq!((policy.after_packets, policy.sessions), (3, 7));
     assert_eq!(policy.stays_for.as_secs(), 10);
-    assert_eq!((policy.qfis, policy.instances), (None, None));
+    assert_eq!(
+        (policy.qfis, policy.instances, policy.rulebases),
+        (None, None, None)
+    );
 }
 
 #[test]
-fn a_policy_names_qfis_and_instances() {
+fn instances_behind_an_accelerator_may_clamp_segment_sizes() {
+    let all = format!("accelerator: {{{LINK}}}");
+    let config = parse(&text(&ports("1666", "02:00:00:00:00:07"), &all, ", mss: auto"));
+    assert!(config.is_ok(), "{config:?}");
+}
+
+#[test]
+fn a_policy_names_qfis_instances_and_rulebases() {
+    let predefined = "predefined: {rulebases: [{name: heavy, rules: [{precedence: 1}]}, {name: light, rules: [{precedence: 1}]}]}";
     let all = format!(
-        "accelerator: {{{LINK}, policy: {{after_octets: 9000, qfis: [1, 63], instances: [access]}}}}"
+        "accelerator: {{{LINK}, policy: {{after_octets: 9000, qfis: [1, 63], instances: [access], \
+         rulebases: [heavy]}}}}\n{predefined}"
     );
     let config = parse(&text(&ports("1666", "02:00:00:00:00:07"), &all, "")).expect("it is right");
     let policy = config.offload_policy().expect("it is there");
     assert_eq!((policy.after_octets, policy.qfis), (9000, Some(1 << 63 | 2)));
     assert_eq!(policy.instances, Some(vec![flow::InstanceId(0)]));
+    assert_eq!(policy.rulebases, Some(vec![Box::from(*b"heavy")]));
     for (policy, said) in [
         (
             "instances: [access, moon]",
             "accelerator.policy.instances: no instance is named `moon`",
         ),
         ("instances: []", "there must be at least one"),
+        (
+            "rulebases: [light, moon]",
+            "accelerator.policy.rulebases: no rulebase is named `moon`",
+        ),
+        ("rulebases: []", "there must be at least one"),
         ("qfis: []", "there must be at least one"),
         ("qfis: [64]", "64"),
     ] {
-        let all = format!("accelerator: {{{LINK}, policy: {{{policy}}}}}");
+        let all = format!("accelerator: {{{LINK}, policy: {{{policy}}}}}\n{predefined}");
         let words = parse(&text(&ports("1666", "02:00:00:00:00:07"), &all, "")).expect_err(policy);
         assert!(words.contains(said), "{words}");
     }
@@ -132,12 +150,6 @@ fn what_contradicts_an_accelerator_is_said() {
             &workers,
             "",
             "it serves one worker, and workers.count is 2",
-        ),
-        (
-            &behind,
-            &good,
-            ", mss: auto",
-            "instance `access`: mss: an accelerator clamps none",
         ),
         (
             &behind,

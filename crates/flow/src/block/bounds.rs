@@ -149,6 +149,15 @@ impl Reached {
     }
 }
 
+/// The same, each bound by itself: bit 0 is that of both directions together, bit 1 uplink, bit 2 downlink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Raised {
+    /// Watermarks.
+    pub watermarks: u8,
+    /// Limits, by the [`Direction`] of the packet that reached them.
+    pub limits: [u8; 2],
+}
+
 /// What became of a packet in the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
@@ -181,6 +190,8 @@ const ACTION_SHIFT: u32 = 60;
 const RAISED: u64 = 1 << 63;
 /// In the first limit: a packet that it stops has arrived, and that was reported.
 const TRAPPED: u64 = 1 << 62;
+/// In the second limit: the first one was reached by a downlink packet.
+const BY_DOWNLINK: u64 = 1 << 62;
 /// In the first two watermarks: three bits each of [`LookEvery`].
 const EVERY_SHIFT: u32 = 60;
 const EVERY_BITS: u32 = 3;
@@ -246,7 +257,7 @@ impl BoundsLine {
     /// Continues with what `old` has reported already, if the bounds are the same. Returns whether they are.
     pub(super) fn go_on(&mut self, old: &Self) -> bool {
         let watermarks = old.watermarks.map(|word| word & !RAISED);
-        let limits = old.limits.map(|word| word & !(RAISED | TRAPPED));
+        let limits = old.limits.map(|word| word & !(RAISED | TRAPPED | BY_DOWNLINK));
         let is_same = watermarks == self.watermarks && limits == self.limits;
         if is_same {
             (self.watermarks, self.limits) = (old.watermarks, old.limits);
@@ -311,22 +322,30 @@ impl BoundsLine {
             return None;
         }
         let kinds = [0, 1 + direction as usize];
-        self.raise_limits(|kind, octets| kinds.contains(&kind) && sum(counted, kind) > octets)
+        self.raise_limits(direction, |kind, octets| {
+            kinds.contains(&kind) && sum(counted, kind) > octets
+        })
     }
 
-    /// Whether a limit is reached by what has been counted, and what stops then: nothing if it does not act.
-    pub(super) fn reach(&mut self, counted: UrrCount) -> Option<Stops> {
-        let stops = self.raise_limits(|kind, octets| sum(counted, kind) >= octets)?;
+    /// Whether a limit is reached by what has been counted, the last of it in this direction, and what stops then:
+    /// nothing if it does not act.
+    pub(super) fn reach(&mut self, counted: UrrCount, direction: Direction) -> Option<Stops> {
+        let stops = self.raise_limits(direction, |kind, octets| sum(counted, kind) >= octets)?;
         Some(stops.map(|stops| stops && self.action() != LimitAction::Event))
     }
 
-    fn raise_limits(&mut self, is_due: impl Fn(usize, u64) -> bool) -> Option<Stops> {
+    fn raise_limits(&mut self, direction: Direction, is_due: impl Fn(usize, u64) -> bool) -> Option<Stops> {
         let mut stops = [false; 2];
+        let mut is_total = false;
         for (kind, word) in self.limits.iter_mut().enumerate() {
             if live(*word).is_some_and(|octets| is_due(kind, octets)) {
                 *word |= RAISED;
+                is_total |= kind == 0;
                 stops = [stops[0] || kind != 2, stops[1] || kind != 1];
             }
+        }
+        if is_total && direction == Direction::Downlink {
+            self.limits[1] |= BY_DOWNLINK;
         }
         stops.contains(&true).then_some(stops)
     }
@@ -346,6 +365,26 @@ impl BoundsLine {
             watermark: self.watermarks.iter().any(is_raised),
             limits: limits.fold(0, |mask, (kind, word)| mask | u8::from(is_raised(word)) << kind),
             trapped: self.limits[0] & TRAPPED != 0,
+        }
+    }
+
+    /// The same, each bound by itself.
+    pub(super) fn raised(&self) -> Raised {
+        let mask = |words: &[u64; 3]| {
+            let words = words.iter().enumerate();
+            words.fold(0, |mask, (kind, word)| {
+                mask | u8::from(word & RAISED != 0) << kind
+            })
+        };
+        let limits = mask(&self.limits);
+        let is_by_downlink = self.limits[1] & BY_DOWNLINK != 0;
+        let of_total = [
+            limits & 1 & u8::from(!is_by_downlink),
+            limits & 1 & u8::from(is_by_downlink),
+        ];
+        Raised {
+            watermarks: mask(&self.watermarks),
+            limits: [of_total[0] | limits & 2, of_total[1] | limits & 4],
         }
     }
 

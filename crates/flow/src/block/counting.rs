@@ -182,14 +182,14 @@ impl LiveBlock<'_> {
         self.note_in(urrs, millisecond);
         let mut counted = Counted::PASSED;
         for slot in slots(urrs) {
-            let raw = self.raw(slot);
+            let (raw, direction) = (self.raw(slot), self.direction);
             let Some(bounds) = self.bounds_mut(slot) else {
                 continue;
             };
             let sum = bounds.counted(raw);
             let [watermark, stops] = [
                 bounds.raise_watermarks(sum).then_some([false; 2]),
-                bounds.reach(sum),
+                bounds.reach(sum, direction),
             ];
             counted.watermarks |= u64::from(watermark.is_some()) << slot;
             counted.limits |= u64::from(stops.is_some()) << slot;

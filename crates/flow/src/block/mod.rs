@@ -27,7 +27,7 @@ mod view;
 mod write;
 
 pub use blocks::{BlockError, Blocks, Flows, Installed};
-pub use bounds::{Bounds, Counted, CounterLimit, LimitAction, Reached, Volumes};
+pub use bounds::{Bounds, Counted, CounterLimit, LimitAction, Raised, Reached, Volumes};
 pub use content_counters::ContentUsage;
 pub use content_totals::ContentTotal;
 pub use count::UrrCount;

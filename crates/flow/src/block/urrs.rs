@@ -74,14 +74,14 @@ impl Blocks {
         })
     }
 
-    /// Looks whether a URR has reached its bounds already, without a packet; a limit that acts stops it then. Gives
-    /// what it has reached in all.
+    /// Looks whether a URR has reached its bounds already, without a packet; a limit that acts stops it then. One of
+    /// both directions together counts as reached by uplink. Gives what it has reached in all.
     pub fn look_at_bounds(&mut self, block: BlockRef, slot: u8) -> Reached {
         let Some((count, mut line)) = self.bounded(block, slot) else {
             return Reached::default();
         };
         line.raise_watermarks(count);
-        let stops = line.reach(count).unwrap_or_default();
+        let stops = line.reach(count, Direction::Uplink).unwrap_or_default();
         self.write_bounds(block, slot, &line, count);
         self.change_read_lines(block, |read_line, direction| {
             read_line.stopped |= u64::from(stops[direction as usize]) << slot;

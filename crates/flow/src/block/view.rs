@@ -1,13 +1,13 @@
 //! A session block as control's queries read it.
 
 use super::BlockRef;
-use super::bounds::{BoundsLine, Reached};
+use super::bounds::{BoundsLine, Raised, Reached};
 use super::forwards::ForwardLine;
 use super::layout::{Counts, HEAD, MeterPlace, read_line_at};
 use super::lines::{Line, ReadLine, tallied};
 use super::tally::{PacketTimes, Tallied};
 use crate::meter::{Meter, PacketState, SharedId, Tokens};
-use crate::{Direction, FlowEntry, Forward, Mark, SessionIndex, UrrCount};
+use crate::{Direction, FlowEntry, Forward, Mark, SessionIndex, UrrCount, Verdict};
 
 /// A block to read.
 #[derive(Clone, Copy)]
@@ -124,6 +124,11 @@ impl<'a> SessionBlock<'a> {
             .unwrap_or_default()
     }
 
+    /// The same, each bound by itself.
+    pub fn raised(&self, slot: u8) -> Raised {
+        self.bounds_line(slot).map(BoundsLine::raised).unwrap_or_default()
+    }
+
     pub(super) fn bounds_line(&self, slot: u8) -> Option<&'a BoundsLine> {
         let counts = self.counts();
         let has_any = counts.is_bounded() && slot < counts.urrs();
@@ -175,8 +180,13 @@ impl<'a> SessionBlock<'a> {
 
     /// Fills in what a flow entry of this block needs of it: block, generation, and the hint for its meters.
     pub fn fill_entry<K>(&self, block: BlockRef, entry: &mut FlowEntry<K>) {
-        entry.verdict.block = block;
-        entry.verdict.generation = self.generation();
-        entry.verdict.meters = self.meters_hint(entry.verdict.qers, entry.verdict.direction());
+        self.fill_verdict(block, &mut entry.verdict);
+    }
+
+    /// The same of an entry's verdict.
+    pub fn fill_verdict(&self, block: BlockRef, verdict: &mut Verdict) {
+        verdict.block = block;
+        verdict.generation = self.generation();
+        verdict.meters = self.meters_hint(verdict.qers, verdict.direction());
     }
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::driver::{A, Make, counter, flow, forward, key, octets, packets, passed, plain, qer};
 use crate::contract::{
-    Actions, Adjacency, CounterKind, CounterWeight, Fate, Flow, FlowOp, Instance, InstanceUses, Object,
+    Actions, Adjacency, CounterKind, CounterWeight, Fate, Flow, FlowOp, Instance, InstanceUses, Mss, Object,
     ObjectId, Outcome, PathMtu, Refusal, Route, RoutePrefix, RouteTarget, Subject, TooLong, Why,
 };
 use crate::meter::{Rate, SharedId};
@@ -36,6 +36,7 @@ fn instance(id: u16) -> Object {
         ipv6: None,
         uses: InstanceUses::PLAIN,
         too_long: TooLong::Trap,
+        mss: Mss::Off,
         marks: Vec::new(),
     };
     Object::Instance {
@@ -155,6 +156,28 @@ pub fn objects_have_their_subjects(make: Make<'_>) {
         );
     }
     assert_eq!(driver.ask_of_node(FlowOp::Fence), Ok(Outcome::Done));
+}
+
+/// Instances clamp segment sizes, or are refused.
+pub fn instances_clamp_or_are_refused(make: Make<'_>) {
+    let mut driver = make(40);
+    let can = driver.backend.capabilities();
+    let clamps = match can.actions.contains(Actions::CLAMP_MSS) {
+        true => Ok(Outcome::Done),
+        false => Err(Refusal::Unsupported),
+    };
+    let with = |mss| {
+        let Object::Instance { id, mut instance } = instance(1) else {
+            panic!("an instance")
+        };
+        instance.mss = mss;
+        Object::Instance { id, instance }
+    };
+    for mss in [Mss::Auto, Mss::AtMost(1400)] {
+        assert_eq!(driver.ask_of_node(FlowOp::Put(with(mss))), clamps, "{mss:?}");
+    }
+    let without = driver.ask_of_node(FlowOp::Put(with(Mss::Off)));
+    assert_eq!(without, Ok(Outcome::Done));
 }
 
 /// Put installs or updates.
@@ -433,14 +456,14 @@ pub fn shared_meters_are_shared(make: Make<'_>) {
     assert_eq!(driver.ask_of_node(FlowOp::Query(id)), Ok(Outcome::Demand([0, 0])));
     // Two meters in the place of one.
     driver.ask_of_node(FlowOp::Install(shared(2, 300))).unwrap();
-    driver.ask_of_node(FlowOp::Update(shared(1, 5000))).unwrap();
+    driver.ask_of_node(FlowOp::Update(shared(1, 2500))).unwrap();
     assert_eq!(
         driver.send(key(0), 1),
         Fate::Dropped(Why::Meter),
         "a change is no gift"
     );
     driver.ask_of_node(FlowOp::Remove(id)).unwrap();
-    driver.ask_of_node(FlowOp::Install(shared(1, 5000))).unwrap();
+    driver.ask_of_node(FlowOp::Install(shared(1, 2500))).unwrap();
     let none = SharedId::NONE;
     let chain = Object::SharedChain {
         id: SharedId(3),
@@ -451,7 +474,7 @@ pub fn shared_meters_are_shared(make: Make<'_>) {
     assert_eq!(driver.send(key(0), 301), Fate::Dropped(Why::Meter));
     assert_eq!(driver.send(key(0), 300), passed(1));
     assert_eq!(driver.ask(A, FlowOp::Remove(ObjectId::Share)), Ok(Outcome::Done));
-    assert_eq!(driver.send(key(0), 9000), passed(1));
+    assert_eq!(driver.send(key(0), 3000), passed(1));
 }
 
 /// Contents are taken.
@@ -477,7 +500,7 @@ pub fn contents_are_taken(make: Make<'_>) {
     driver.install(Object::Flow(of_content(2, 7))).unwrap();
     driver.install(Object::Flow(of_content(3, 8))).unwrap();
     driver.install(Object::Flow(of_content(4, 7))).unwrap();
-    for (number, octets) in [(2, 100), (3, 20), (4, 3), (0, 5000)] {
+    for (number, octets) in [(2, 100), (3, 20), (4, 3), (0, 3000)] {
         assert_eq!(driver.send(key(number), octets), passed(1));
         // What makes the session larger moves it.
         driver.install(qer(number + 1, [false; 2])).unwrap();

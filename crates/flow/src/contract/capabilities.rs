@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::network::Mss;
 use super::objects::{AnyKey, CounterKind, Flow, Object};
 use super::refusal::Refusal;
 use crate::flags::flags;
@@ -37,6 +38,8 @@ flags! {
         WEIGH = 1 << 11;
         /// Counts contents.
         COUNT_CONTENTS = 1 << 12;
+        /// Lowers the segment sizes of SYNs, as instances say.
+        CLAMP_MSS = 1 << 13;
     }
 }
 
@@ -151,7 +154,10 @@ impl Capabilities {
     pub(crate) fn allows_of_node(&self, object: &Object, held: usize) -> Result<(), Refusal> {
         let is_shared = |id: &SharedId| (1..=self.shared_meters).contains(&id.0);
         let has_number = match object {
-            Object::Instance { id, .. } => id.0 < self.instances,
+            Object::Instance { id, instance } => {
+                let can_clamp = self.actions.contains(Actions::CLAMP_MSS);
+                id.0 < self.instances && (can_clamp || instance.mss == Mss::Off)
+            }
             Object::Adjacency { id, .. } => id.0 < self.adjacencies,
             Object::SharedMeter { id, .. } => is_shared(id),
             Object::SharedChain { id, chain } => {

@@ -28,6 +28,20 @@ pub enum TooLong {
     Trap = 2,
 }
 
+/// The maximum segment size that an instance lets SYNs and SYN-ACKs of users announce that arrive or leave by it: each
+/// is lowered to the least that both of its instances ask for, with the checksum to match (RFC 9293 §3.7.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mss {
+    /// What they like.
+    #[default]
+    Off,
+    /// What fits the MTU of the links that it comes in and leaves by, and of known paths, behind the headers of its
+    /// tunnels; 536 at least. It is computed without options (RFC 6691 §2).
+    Auto,
+    /// At most this number of octets, from 1.
+    AtMost(u16),
+}
+
 /// An own address of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnAddress<A> {
@@ -75,6 +89,9 @@ pub struct Instance {
     pub uses: InstanceUses,
     /// What becomes of packets that are too long to leave by it.
     pub too_long: TooLong,
+    /// What segments of its packets may announce. Other than [`Mss::Off`] it is given only where the backend has
+    /// [`Actions::CLAMP_MSS`](super::Actions::CLAMP_MSS).
+    pub mss: Mss,
     /// How packets are marked that leave by it: one a QoS flow, at most 64.
     pub marks: Vec<QfiMark>,
 }

@@ -31,7 +31,7 @@ use self::search::{FreedSlot, Moved, Search};
 use self::summary::Summaries;
 use crate::hash::Hasher;
 use crate::slab::{OutOfMemory, Slab};
-use crate::{BlockRef, FlowEntry, FlowKey, Seed, prefetch};
+use crate::{BlockRef, FlowEntry, FlowKey, Seed, Verdict, prefetch};
 
 /// Keys in one pass.
 const BURST: usize = 64;
@@ -261,6 +261,28 @@ impl<K: FlowKey> FlowTable<K> {
     pub fn set_snapshot(&mut self, hit: Hit, snapshot: u16) {
         if let Some(entry) = self.entries.get_mut(hit.entry as usize) {
             entry.snapshot = snapshot;
+        }
+    }
+
+    /// All flows, in no order. It reads the whole table.
+    pub fn entries(&self) -> impl Iterator<Item = &FlowEntry<K>> {
+        let buckets = (0..self.buckets.len()).filter_map(|bucket| self.buckets.get(bucket));
+        let slots = buckets.flat_map(|line| (0..SLOTS).map(|slot| line.slot(slot)));
+        let used = slots.filter(|slot| slot.tag != 0);
+        used.filter_map(|slot| self.entries.get(slot.entry as usize))
+    }
+
+    /// Has the verdicts of flows be changed, wherever they are; their aging is left alone. It reads the whole table.
+    pub fn change_verdicts(&mut self, mut change: impl FnMut(&mut Verdict)) {
+        for bucket in 0..self.buckets.len() {
+            for slot in 0..SLOTS {
+                let Slot { tag, entry, .. } = self.buckets[bucket].slot(slot);
+                if tag != 0
+                    && let Some(entry) = self.entries.get_mut(entry as usize)
+                {
+                    change(&mut entry.verdict);
+                }
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::contract::{AnyKey, CounterKind, Flow, ObjectId, Refusal};
 use crate::{
     BlockError, BlockImage, BlockRef, Blocks, Direction, ExtensionId, FlowEntry, FlowFlags, Installed,
-    Reached, SessionIndex, Tick, UrrCount, Verdict,
+    Raised, SessionIndex, Tick, UrrCount, Verdict,
 };
 
 /// A session that has at least one object here. What a flow has to find of it comes first.
@@ -28,7 +28,7 @@ pub(super) struct Session {
     /// What was reported of its counters.
     pub(super) reported: Vec<(u8, UrrCount)>,
     /// What its counters have reached, as far as it was reported.
-    pub(super) told: BTreeMap<u8, Reached>,
+    pub(super) told: BTreeMap<u8, Raised>,
 }
 
 impl Session {

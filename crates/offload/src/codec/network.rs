@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use flow::contract::{
-    Adjacency, Instance, InstanceUses, OwnAddress, PathMtu, QfiMark, Route, RoutePrefix, RouteTarget, TooLong,
+    Adjacency, Instance, InstanceUses, Mss, OwnAddress, PathMtu, QfiMark, Route, RoutePrefix, RouteTarget,
+    TooLong,
 };
 use flow::{AdjacencyId, InstanceId, LocalId, PortId, VrfId};
 
@@ -27,9 +28,12 @@ const MTU: Field = Field::any("MTU");
 const USES: Field = Field::bits("instance uses", 0b11);
 const TOO_LONG: Field = Field::most("too long", 2);
 const TOO_LONG_ALL: &[TooLong] = &[TooLong::FragmentInner, TooLong::FragmentOuter, TooLong::Trap];
-const ADDRESSES: Field = Field::bits("own addresses", 0b11);
+const PARTS: Field = Field::bits("parts of the instance", 0b111);
 const HAS_IPV4: u8 = 1;
 const HAS_IPV6: u8 = 1 << 1;
+const HAS_MSS: u8 = 1 << 2;
+/// 0: what fits.
+const MSS: Field = Field::any("MSS");
 const MARKS: Field = Field::most("marks", 64);
 const QFI: Field = Field::most("QFI", 63);
 const DSCP: Field = Field::most("DSCP", 63);
@@ -92,6 +96,29 @@ fn take_own<const N: usize, A: From<[u8; N]>>(from: &mut Reader<'_>) -> Result<O
     })
 }
 
+/// Nothing where segments are not clamped.
+fn put_mss(mss: Mss, to: &mut Writer<'_>) {
+    let octets = match mss {
+        Mss::Off => return,
+        Mss::Auto => 0,
+        Mss::AtMost(octets) => {
+            to.check(&Field::zero("MSS of no octets"), (octets == 0).into());
+            octets
+        }
+    };
+    to.u16(&MSS, octets);
+    to.reserved(2);
+}
+
+fn take_mss(from: &mut Reader<'_>) -> Result<Mss, CodecError> {
+    let octets = from.u16(&MSS)?;
+    from.reserved(2)?;
+    Ok(match octets {
+        0 => Mss::Auto,
+        octets => Mss::AtMost(octets),
+    })
+}
+
 /// No QoS flow has two marks.
 fn check_marks(marks: &[QfiMark]) -> Result<(), CodecError> {
     let twice = |seen: u64, mark: &QfiMark| match seen >> (mark.qfi & 63) & 1 {
@@ -137,8 +164,12 @@ impl Wire for Instance {
         to.array(&self.mac);
         to.u8(&USES, self.uses.bits());
         to.u8(&TOO_LONG, self.too_long as u8);
-        let [has_ipv4, has_ipv6] = [self.ipv4.is_some(), self.ipv6.is_some()].map(u8::from);
-        to.u8(&ADDRESSES, (HAS_IPV4 * has_ipv4) | (HAS_IPV6 * has_ipv6));
+        let [has_ipv4, has_ipv6, has_mss] =
+            [self.ipv4.is_some(), self.ipv6.is_some(), self.mss != Mss::Off].map(u8::from);
+        to.u8(
+            &PARTS,
+            (HAS_IPV4 * has_ipv4) | (HAS_IPV6 * has_ipv6) | (HAS_MSS * has_mss),
+        );
         to.u8(&MARKS, u8::try_from(self.marks.len()).unwrap_or(u8::MAX));
         if let Some(own) = &self.ipv4 {
             put_own(own, to);
@@ -146,6 +177,7 @@ impl Wire for Instance {
         if let Some(own) = &self.ipv6 {
             put_own(own, to);
         }
+        put_mss(self.mss, to);
         to.verify(check_marks(&self.marks));
         self.marks.iter().for_each(|mark| mark.put(to));
     }
@@ -165,15 +197,19 @@ impl Wire for Instance {
             too_long: from.place(&TOO_LONG, TOO_LONG_ALL)?,
             ipv4: None,
             ipv6: None,
+            mss: Mss::Off,
             marks: Vec::new(),
         };
-        let addresses = from.u8(&ADDRESSES)?;
+        let parts = from.u8(&PARTS)?;
         let marks = from.u8(&MARKS)?;
-        if addresses & HAS_IPV4 != 0 {
+        if parts & HAS_IPV4 != 0 {
             instance.ipv4 = Some(take_own(from)?);
         }
-        if addresses & HAS_IPV6 != 0 {
+        if parts & HAS_IPV6 != 0 {
             instance.ipv6 = Some(take_own(from)?);
+        }
+        if parts & HAS_MSS != 0 {
+            instance.mss = take_mss(from)?;
         }
         instance.marks = (0..marks)
             .map(|_| QfiMark::take(from))

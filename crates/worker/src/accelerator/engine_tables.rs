@@ -10,8 +10,7 @@ use crate::accelerator::host_network::HostNetwork;
 use crate::accelerator::put_error::PutError;
 use crate::io::Io;
 
-/// An engine, and the network as its host says it. Flows are in the engine alone: it ages them by itself, and those of
-/// a block that moves are stale.
+/// An engine, and the network as its host says it. Flows are in the engine alone, which ages them by itself.
 pub struct EngineTables<I: Io> {
     engine: Engine<I>,
     network: HostNetwork,
@@ -76,12 +75,12 @@ impl<I: Io> BackendTables for EngineTables<I> {
         })
     }
 
-    fn any_flow(&self, session: SessionIndex, _: &dyn Fn(&Flow) -> bool) -> bool {
-        self.engine.has_flows(session)
+    fn any_flow(&self, session: SessionIndex, is_it: &dyn Fn(&Flow) -> bool) -> bool {
+        self.engine.any_flow(session, is_it)
     }
 
-    fn moved(&mut self, session: SessionIndex, _: Installed) {
-        self.engine.revoked(session);
+    fn moved(&mut self, session: SessionIndex, old: Installed, installed: Installed) {
+        self.engine.moved(session, old, installed);
     }
 
     fn remove(&mut self, _: SessionIndex, key: &AnyKey, now: Nanos) {
@@ -95,7 +94,9 @@ impl<I: Io> BackendTables for EngineTables<I> {
         revoked.unwrap_or(installed)
     }
 
-    fn age(&mut self, _: Nanos, _: &mut Vec<(AnyKey, SessionIndex)>) {}
+    fn age(&mut self, _: Nanos, aged: &mut Vec<(AnyKey, SessionIndex)>) {
+        self.engine.take_aged(aged);
+    }
 
     fn change_node(&mut self, id: ObjectId, object: Option<&Object>) -> Result<(), Refusal> {
         let engine = &mut self.engine;

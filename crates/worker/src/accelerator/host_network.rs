@@ -224,6 +224,11 @@ fn instance_of(id: InstanceId, told: &contract::Instance) -> Option<Instance> {
             TooLong::FragmentOuter => Fragmentation::Outer,
             TooLong::Trap => Fragmentation::Never,
         },
+        mss: match told.mss {
+            contract::Mss::Off => Mss::Off,
+            contract::Mss::Auto => Mss::Auto,
+            contract::Mss::AtMost(octets) => Mss::AtMost(octets),
+        },
         ..vacant(id)
     })
 }

@@ -15,7 +15,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use flow::{Blocks, FlowEntry, KeyFields, Nanos, SessionIndex, Shape};
+use flow::{Blocks, FlowEntry, KeyFields, Nanos, SessionIndex, Shape, Verdict};
 use packet::PacketBuf;
 use rules::classifier::Key;
 
@@ -229,13 +229,18 @@ impl<B: PacketBuf> Settling<B> {
         self.slots.get(slot as usize)?.as_ref()
     }
 
-    /// Whether a session has a flow here that is not stale.
-    pub fn has(&self, session: SessionIndex, blocks: &Blocks) -> bool {
-        let mut slots = self.by_key.values();
-        slots.any(|slot| {
-            let is_its = self.at(*slot).is_some_and(|flow| flow.given.session == session);
-            is_its && !self.is_stale(*slot, blocks)
-        })
+    /// All flows here, as they were given.
+    pub fn all(&self) -> impl Iterator<Item = &GivenFlow> {
+        let slots = self.by_key.values();
+        slots.filter_map(|slot| Some(&self.at(*slot)?.given))
+    }
+
+    /// Has the verdicts of all flows be changed.
+    pub fn change_verdicts(&mut self, mut change: impl FnMut(&mut Verdict)) {
+        if !self.is_empty() {
+            let flows = self.slots.iter_mut().flatten();
+            flows.for_each(|flow| change(&mut flow.given.entry.verdict));
+        }
     }
 
     /// The slot of any flow.

@@ -3,9 +3,12 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-use flow::contract::AnyKey;
+use flow::contract::{AnyKey, Flow};
 use flow::meter::SharedMeters;
-use flow::{BlockRef, Blocks, FlowEntry, InstanceId, LocalId, Nanos, PortId, SessionBlock, SessionIndex};
+use flow::{
+    BlockRef, Blocks, ContentId, FlowEntry, Installed, InstanceId, LocalId, Nanos, PortId, SessionBlock,
+    SessionIndex, Verdict,
+};
 use offload::exception::Reason;
 use packet::MacAddr;
 use rules::classifier::Key;
@@ -14,6 +17,7 @@ use transport::lag::LagShare;
 use transport::{AdjacencyChange, Interface, Routes};
 
 use crate::accelerator::engine::Engine;
+use crate::accelerator::flow_accounts::any_key;
 use crate::accelerator::put_error::PutError;
 use crate::accelerator::settling::{GivenFlow, cut};
 use crate::egress::network_tables::NetworkTables;
@@ -147,6 +151,23 @@ impl<I: Io> Engine<I> {
         self.owner_in_table(&key).or_else(settling)
     }
 
+    /// The block of a session, which was `old`, is another: its flows lead there from now on, in the table and where
+    /// they settle. It reads the whole table, if the session has any there.
+    pub fn moved(&mut self, session: SessionIndex, old: Installed, installed: Installed) {
+        let Some(view) = self.blocks.get(installed.block) else {
+            return;
+        };
+        let lead_on = |verdict: &mut Verdict| {
+            if (verdict.block, verdict.generation) == (old.block, old.generation) {
+                view.fill_verdict(installed.block, verdict);
+            }
+        };
+        if self.flow_counts.has(session) {
+            self.flows.change_verdicts(lead_on);
+        }
+        self.aside.settling.change_verdicts(lead_on);
+    }
+
     /// The block of a session is gone or has another generation, since the last poll: its entries are of no use any
     /// more. They give way sooner for that; without it they are only recognised by their packets, or idle.
     pub fn revoked(&mut self, session: SessionIndex) {
@@ -211,9 +232,28 @@ impl<I: Io> Engine<I> {
         &self.blocks
     }
 
-    /// Whether a session has a flow that packets can use, or that settles.
-    pub fn has_flows(&self, session: SessionIndex) -> bool {
-        self.flow_counts.has(session) || self.aside.settling.has(session, &self.blocks)
+    /// Whether a session has a flow that `is_it`, which packets can use or which settles. It reads the whole table,
+    /// if the session has any there. What a flow counts its contents in, and its generation, are not said.
+    pub fn any_flow(&self, session: SessionIndex, is_it: impl Fn(&Flow) -> bool) -> bool {
+        let is_its = |key: Key, entry: &FlowEntry<()>| {
+            let verdict = &entry.verdict;
+            self.blocks
+                .is_live(verdict.block, verdict.generation, verdict.direction())
+                && self.blocks.get(verdict.block).map(|block| block.session()) == Some(session)
+                && is_it(&flow_of(key, entry))
+        };
+        self.flow_counts.has(session) && self.flows.any(is_its)
+            || self
+                .aside
+                .settling
+                .all()
+                .any(|given| is_its(given.key, &given.entry))
+    }
+
+    /// Adds the flows that have idled for too long since that was asked last, and whose they were: the first 256 of
+    /// them.
+    pub fn take_aged(&mut self, aged: &mut Vec<(AnyKey, SessionIndex)>) {
+        self.flow_counts.take_aged(aged);
     }
 
     /// Gives a packet to the host that it gave back, behind all exceptions of before, for this reason and with these
@@ -261,6 +301,26 @@ impl<I: Io> Engine<I> {
             entry: entry.with_key(()),
             session: block.session(),
         })
+    }
+}
+
+/// A flow as an entry has it.
+const fn flow_of(key: Key, entry: &FlowEntry<()>) -> Flow {
+    let verdict = &entry.verdict;
+    Flow {
+        key: any_key(key),
+        qers: verdict.qers,
+        urrs: verdict.urrs,
+        idle: entry.idle,
+        flags: verdict.flags,
+        forward: verdict.forward,
+        marking: match verdict.marking {
+            Verdict::NO_MARK => None,
+            slot => Some(slot),
+        },
+        nat: None,
+        content: ContentId::NONE,
+        generation: 0,
     }
 }
 

@@ -33,6 +33,9 @@ trait FamilyKey: FlowKey {
 
     /// The shape of the key.
     fn fields(&self) -> KeyFields;
+
+    /// The key, of any family.
+    fn any(self) -> Key;
 }
 
 impl FamilyKey for FlowKey4 {
@@ -45,6 +48,10 @@ impl FamilyKey for FlowKey4 {
     fn fields(&self) -> KeyFields {
         self.fields
     }
+
+    fn any(self) -> Key {
+        Key::V4(self)
+    }
 }
 
 impl FamilyKey for FlowKey6 {
@@ -56,6 +63,10 @@ impl FamilyKey for FlowKey6 {
 
     fn fields(&self) -> KeyFields {
         self.fields
+    }
+
+    fn any(self) -> Key {
+        Key::V6(self)
     }
 }
 
@@ -124,6 +135,9 @@ struct FamilyFlows<K: FlowKey> {
 pub(crate) trait FlowAccounts {
     /// A flow entry is gone: false if it was dead, and so no session's.
     fn forget(&mut self, block: BlockRef, generation: u32) -> bool;
+
+    /// It was a session's, and has idled for too long.
+    fn note_aged(&mut self, _: Key, _: BlockRef) {}
 }
 
 /// Who says which entries are written.
@@ -358,7 +372,11 @@ impl<K: FamilyKey> FamilyFlows<K> {
         let mut dead = 0;
         let aged = table.age(now, buckets, |entry| {
             shapes[usize::from(entry.key.scope().is_tunnel())].remove(entry.key.fields());
-            dead += usize::from(!accounts.forget(entry.verdict.block, entry.verdict.generation));
+            let is_sessions = accounts.forget(entry.verdict.block, entry.verdict.generation);
+            if is_sessions {
+                accounts.note_aged(entry.key.any(), entry.verdict.block);
+            }
+            dead += usize::from(!is_sessions);
         });
         AgedFlows { removed: aged, dead }
     }
@@ -664,6 +682,20 @@ impl Flows {
             Key::V4(key) => Some(self.v4.table.entry(self.v4.table.lookup(key))?.with_key(())),
             Key::V6(key) => Some(self.v6.table.entry(self.v6.table.lookup(key))?.with_key(())),
         }
+    }
+
+    /// Whether an entry `is_it`. It reads the whole tables.
+    pub fn any(&self, is_it: impl Fn(Key, &FlowEntry<()>) -> bool) -> bool {
+        let mut v4 = self.v4.table.entries();
+        let mut v6 = self.v6.table.entries();
+        v4.any(|entry| is_it(Key::V4(entry.key), &entry.with_key(())))
+            || v6.any(|entry| is_it(Key::V6(entry.key), &entry.with_key(())))
+    }
+
+    /// Has verdicts be changed, but for what decides the direction. It reads the whole tables.
+    pub fn change_verdicts(&mut self, mut change: impl FnMut(&mut Verdict)) {
+        self.v4.table.change_verdicts(&mut change);
+        self.v6.table.change_verdicts(&mut change);
     }
 
     /// Removes the entry of a key. False when there is none.

@@ -66,15 +66,19 @@ impl Stays {
     }
 }
 
-/// Whether a session can leave; `is_behind` says of which instances the ports are the accelerator's.
+/// What the network asks of an accelerator, beside a session.
+pub(crate) struct NetworkNeeds<'a> {
+    /// Whether segment sizes of any instance are clamped.
+    pub clamps: bool,
+    /// Whether the port of an instance is the accelerator's.
+    pub is_behind: &'a dyn Fn(InstanceId) -> bool,
+}
+
+/// Whether a session can leave.
 ///
 /// # Errors
 /// Why it stays, the first of several.
-pub(super) fn can_leave(
-    slot: &Slot,
-    can: &Capabilities,
-    is_behind: impl Fn(InstanceId) -> bool,
-) -> Result<(), Stays> {
+pub(super) fn can_leave(slot: &Slot, can: &Capabilities, network: &NetworkNeeds<'_>) -> Result<(), Stays> {
     let image = &*slot.image;
     let block = &*image.block;
     let needs = [
@@ -93,11 +97,13 @@ pub(super) fn can_leave(
         .forwards
         .iter()
         .filter(|forward| leaves(forward))
-        .all(|forward| is_behind(forward.egress))
+        .all(|forward| (network.is_behind)(forward.egress))
     {
         return Err(Stays::Port);
     }
-    match is_within(block, can) {
+    // SYNs may come in by any instance.
+    let can_clamp = !network.clamps || can.actions.contains(Actions::CLAMP_MSS);
+    match can_clamp && is_within(block, can) {
         true => Ok(()),
         false => Err(Stays::Capability),
     }

@@ -6,9 +6,9 @@ use flow::contract::{
     Backend, Event, FlowOp, Notice, Object, ObjectId, Outcome, Refusal, Reply, Request, Subject,
 };
 use flow::meter::MeterState;
-use flow::{Direction, InstanceId, Nanos, OpId, SessionIndex, UrrCount};
+use flow::{Direction, Nanos, OpId, SessionIndex, UrrCount};
 
-use super::eligibility::{Stays, can_leave};
+use super::eligibility::{NetworkNeeds, Stays, can_leave};
 use super::objects::{bounded_counters, meters, objects};
 use super::policy::{OffloadPolicy, PassingPacket};
 use crate::control_channel::event_queue::EventQueue;
@@ -255,14 +255,14 @@ impl Homes {
         }
     }
 
-    /// A packet of a session at home passes here: the session may leave now. `is_behind` is as for [`can_leave`].
+    /// A packet of a session at home passes here: the session may leave now.
     #[inline]
     pub fn note_packet(
         &mut self,
         (session, packet): (SessionIndex, &PassingPacket),
         backend: &mut impl Backend,
         sessions: &Sessions,
-        is_behind: impl Fn(InstanceId) -> bool,
+        network: &NetworkNeeds<'_>,
         now: Nanos,
     ) {
         let Some(home) = self.homes.get_mut(session.index()) else {
@@ -278,7 +278,7 @@ impl Homes {
         home.seen = home.seen.saturating_add(1);
         home.seen_octets = home.seen_octets.saturating_add(packet.octets.into());
         if home.seen > self.policy.after_packets && home.seen_octets > self.policy.after_octets {
-            self.consider(session, backend, sessions, is_behind, now);
+            self.consider(session, backend, sessions, network, now);
         }
     }
 
@@ -287,7 +287,7 @@ impl Homes {
         session: SessionIndex,
         backend: &mut impl Backend,
         sessions: &Sessions,
-        is_behind: impl Fn(InstanceId) -> bool,
+        network: &NetworkNeeds<'_>,
         now: Nanos,
     ) {
         let (Some(home), Some(slot)) = (self.homes.get(session.index()), sessions.at(session)) else {
@@ -298,7 +298,7 @@ impl Homes {
         let verdict = match seconds(now) < home.stays_until {
             true => Err(Stays::Refused),
             false if self.moves.len() >= most || session.0 >= can.sessions => Err(Stays::Capability),
-            false => can_leave(slot, &can, is_behind),
+            false => can_leave(slot, &can, network),
         };
         match verdict {
             // Those that come home go first.

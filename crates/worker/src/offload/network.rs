@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
 use flow::contract::{
-    Adjacency, Backend, FlowOp, Instance, InstanceUses, Object, ObjectId, OwnAddress, PathMtu, QfiMark,
-    Request, Route, RoutePrefix, RouteTarget, Subject, TooLong,
+    Actions, Adjacency, Backend, Capabilities, FlowOp, Instance, InstanceUses, Mss, Object, ObjectId,
+    OwnAddress, PathMtu, QfiMark, Request, Route, RoutePrefix, RouteTarget, Subject, TooLong,
 };
 use flow::{AdjacencyId, InstanceId, OpId, PortId};
 use packet::{MacAddr, Qfi};
@@ -37,6 +37,8 @@ pub(crate) struct NetworkObjects {
     is_ready: bool,
     /// The accelerator is there, and is given what changes.
     is_begun: bool,
+    /// Whether the accelerator can clamp segment sizes: instances say theirs only then.
+    can_clamp: bool,
     /// Objects that the accelerator has refused.
     refused: u64,
 }
@@ -55,6 +57,7 @@ impl NetworkObjects {
             fence: None,
             is_ready: false,
             is_begun: false,
+            can_clamp: false,
             refused: 0,
         }
     }
@@ -76,10 +79,11 @@ impl NetworkObjects {
         (self.fence, self.is_ready, self.is_begun) = (None, false, false);
     }
 
-    /// The accelerator has begun with nothing: all is to be given.
-    pub fn begin(&mut self, network: &Network) {
+    /// The accelerator, which can do this, has begun with nothing: all is to be given.
+    pub fn begin(&mut self, network: &Network, can: &Capabilities) {
         self.lose();
         self.is_begun = true;
+        self.can_clamp = can.actions.contains(Actions::CLAMP_MSS);
         let all = self.objects(network);
         self.queue.extend(all.into_iter().map(FlowOp::Put));
         self.queue.push_back(FlowOp::Fence);
@@ -260,6 +264,11 @@ impl NetworkObjects {
                 Fragmentation::Inner => TooLong::FragmentInner,
                 Fragmentation::Outer => TooLong::FragmentOuter,
                 Fragmentation::Never => TooLong::Trap,
+            },
+            mss: match instance.mss {
+                rules::network::Mss::AtMost(octets) if self.can_clamp => Mss::AtMost(octets),
+                rules::network::Mss::Auto if self.can_clamp => Mss::Auto,
+                _ => Mss::Off,
             },
             marks: marks(instance),
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flow::InstanceId;
+use rules::SessionRules;
 
 /// When sessions leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct OffloadPolicy {
     pub qfis: Option<u64>,
     /// The instances by which packets come in or leave that have a session leave; `None`: all do.
     pub instances: Option<Vec<InstanceId>>,
+    /// The rulebases, by their names, of which PDRs of a session activate one at least that leaves; `None`: all leave.
+    pub rulebases: Option<Vec<Box<[u8]>>>,
     /// How long a session stays that had to come home, or was refused.
     pub stays_for: Duration,
     /// Sessions that are away, at most.
@@ -28,6 +31,7 @@ impl Default for OffloadPolicy {
             after_octets: 0,
             qfis: None,
             instances: None,
+            rulebases: None,
             stays_for: Duration::from_secs(10),
             sessions: usize::MAX,
         }
@@ -43,12 +47,21 @@ pub(crate) struct PassingPacket {
     pub qfi: Option<u8>,
     /// By which it came in, and by which it leaves.
     pub instances: [InstanceId; 2],
+    /// Its session has one of the policy's rulebases, or needs none.
+    pub has_rulebase: bool,
 }
 
 impl OffloadPolicy {
     /// Whether it looks at more of a packet than its octets.
     pub(crate) const fn is_selective(&self) -> bool {
-        self.qfis.is_some() || self.instances.is_some()
+        self.qfis.is_some() || self.instances.is_some() || self.rulebases.is_some()
+    }
+
+    /// Whether a session has one of its rulebases, or needs none.
+    pub(crate) fn takes(&self, rules: &SessionRules) -> bool {
+        let Some(names) = &self.rulebases else { return true };
+        let mut active = rules.pdrs().iter().flat_map(|pdr| pdr.rulebases.iter());
+        active.any(|rulebase| names.iter().any(|name| **name == *rulebase.name()))
     }
 
     /// Whether a packet has its session leave, once enough of them have passed.
@@ -56,7 +69,9 @@ impl OffloadPolicy {
         let has_qfi = |qfis: u64| packet.qfi.is_some_and(|qfi| qfis >> (qfi & 63) & 1 == 1);
         let has_instance =
             |instances: &[InstanceId]| packet.instances.iter().any(|one| instances.contains(one));
-        self.qfis.is_none_or(has_qfi) && self.instances.as_deref().is_none_or(has_instance)
+        packet.has_rulebase
+            && self.qfis.is_none_or(has_qfi)
+            && self.instances.as_deref().is_none_or(has_instance)
     }
 }
 
@@ -70,6 +85,7 @@ mod tests {
             octets: 100,
             qfi: Some(9),
             instances: [InstanceId(0), InstanceId(2)],
+            has_rulebase: true,
         };
         let policy = |qfis: Option<u64>, instances: Option<&[u16]>| OffloadPolicy {
             qfis,
@@ -90,6 +106,11 @@ mod tests {
         }
         let without = PassingPacket { qfi: None, ..packet };
         assert!(policy(None, None).counts(&without));
+        let other = PassingPacket {
+            has_rulebase: false,
+            ..packet
+        };
+        assert!(!policy(None, None).counts(&other));
         assert!(!policy(Some(u64::MAX), None).counts(&without));
     }
 }

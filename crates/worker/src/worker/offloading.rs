@@ -12,9 +12,9 @@ use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, Kind};
 use crate::io::{Exchange, Io};
 use crate::lookup::flow_tables::Flows;
-use crate::offload::eligibility::Stays;
+use crate::offload::eligibility::{NetworkNeeds, Stays};
 use crate::offload::homes::{Household, Place};
-use crate::offload::policy::{OffloadPolicy, PassingPacket};
+use crate::offload::policy::PassingPacket;
 
 /// What is taken of the accelerator's reports in a poll.
 const NOTICES: usize = 512;
@@ -40,7 +40,10 @@ impl<I: Io> Worker<I> {
                 break;
             };
             match &notice {
-                Notice::Event(Event::BackendReset { .. }) => offload.network.begin(&self.config.network),
+                Notice::Event(Event::BackendReset { .. }) => {
+                    let can = accelerator.capabilities();
+                    offload.network.begin(&self.config.network, &can);
+                }
                 Notice::Event(Event::Unreachable) => offload.network.lose(),
                 Notice::Reply(reply) if offload.network.take_reply(reply.id, reply.outcome.is_ok()) => {
                     continue;
@@ -156,9 +159,13 @@ impl<I: Io> Worker<I> {
                     .at(id)
                     .is_some_and(|interface| interface.interface.port.index() >= own)
             };
+            let network = NetworkNeeds {
+                clamps: interfaces.clamps,
+                is_behind: &is_behind,
+            };
             offload
                 .homes
-                .note_packet((session, &passing), accelerator, &self.sessions, is_behind, now);
+                .note_packet((session, &passing), accelerator, &self.sessions, &network, now);
         }
     }
 
@@ -170,10 +177,12 @@ impl<I: Io> Worker<I> {
             octets: descriptor.octets,
             qfi: None,
             instances: [descriptor.instance; 2],
+            has_rulebase: true,
         };
         let policy = self.offload.as_ref().map(|offload| offload.homes.policy());
-        let slot = self.sessions.at(session);
-        if let (Some(slot), true) = (slot, policy.is_some_and(OffloadPolicy::is_selective)) {
+        let policy = policy.filter(|policy| policy.is_selective());
+        if let (Some(slot), Some(policy)) = (self.sessions.at(session), policy) {
+            packet.has_rulebase = policy.takes(&slot.image.rules);
             let block = &slot.image.block;
             let mark = block.marks.get(usize::from(verdict.marking));
             let forward = block.forwards.get(usize::from(verdict.forward));

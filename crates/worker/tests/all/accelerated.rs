@@ -10,20 +10,24 @@ use flow::{
     Bounds, CounterLimit, InstanceId, LimitAction, Nanos, OpId, PortId, Seed, SessionIndex, Volumes, WorkerId,
 };
 use offload::channel::{ChannelConfig, Key, Role};
+use packet::tcp;
 use proptest::prelude::*;
-use rules::SessionRules;
 use rules::image::{ImmediateActions, SessionChange, SessionImage, UsageSnapshot};
-use rules::network::Network;
+use rules::model::{Precedence, PredefinedRule};
+use rules::network::{Mss, Network};
 use rules::testing::{self, N3_ADDRESS, UserPacket, tunnelled};
+use rules::{Predefined, SessionRules};
 use transport::AdjacencyChange;
 use worker::accelerator::{EngineConfig, Node, NodeConfig};
 use worker::behind_accelerator::BehindAccelerator;
 use worker::mem::{MemBuf, MemIo, Wires};
 use worker::{Command, ControlEnd, Event, OffloadPolicy, Worker};
 
-use crate::common::one_session::{REMOTE, of_ue, session};
+use crate::common::one_session::{REMOTE, TEID, from_ue, of_ue, session, with_rulebase};
 use crate::common::{NEXT_HOPS, World, frame, next_hops, our_mac, unresolved};
-use crate::offload::{ACCELERATOR, BUFFERS, HostParts, TOWARDS, host, random};
+use crate::mss_clamping;
+use crate::offload::{ACCELERATOR, BUFFERS, HostParts, TOWARDS, host, host_in, random};
+use crate::path_mtu::{announce_mtu, to_gnb};
 
 /// Ports of the network, from 0 on; behind them the node's port towards its host.
 const PORTS: u16 = 4;
@@ -64,12 +68,16 @@ struct Pair {
 
 impl Pair {
     fn new(link: Link) -> Self {
+        Self::on(host(OffloadPolicy::default()), link)
+    }
+
+    fn on(host: HostParts, link: Link) -> Self {
         let HostParts {
             network,
             worker,
             control,
             wires: host_wires,
-        } = host(OffloadPolicy::default());
+        } = host;
         let towards_host = PortId(PORTS);
         let (node_wires, mut ios) = Wires::new(1, usize::from(PORTS) + 1, 1024);
         let macs = (0..=PORTS).map(our_mac).collect();
@@ -411,6 +419,87 @@ fn compare(link: Link, all: &[Step]) -> Result<(), TestCaseError> {
         prop_assert_eq!(both, alone);
     }
     Ok(())
+}
+
+#[test]
+fn syns_are_clamped_alike_wherever_they_pass() {
+    for (n3, n6) in [
+        (Mss::Auto, Mss::Off),
+        (Mss::Off, Mss::Auto),
+        (Mss::AtMost(1_300), Mss::Auto),
+        (Mss::Off, Mss::AtMost(1_400)),
+    ] {
+        let network = mss_clamping::network(n3, n6);
+        let mut pair = Pair::on(host_in(&network, OffloadPolicy::default()), Link::Whole);
+        let mut alone = World::with(network, 1, |_| {});
+        alone.install(1, session());
+        let image = pair.image(1, session());
+        pair.apply(SessionChange::Install(image));
+        for mtu in [None, Some(1_400)] {
+            let (local, peer) = to_gnb();
+            announce_mtu(&mut alone, (local, peer), mtu);
+            let command = Command::PathMtu { local, peer, mtu };
+            pair.control.commands.push(command).expect("there is room");
+            pair.rest();
+            // The first has the session leave, and its flow follows with the second.
+            for is_uplink in [true, false].repeat(4) {
+                let syn = mss_clamping::user(is_uplink, true, tcp::flags::SYN, &[2, 4, 5, 180]);
+                let (port, packet) = match is_uplink {
+                    true => (0, tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &syn)),
+                    false => (1, syn),
+                };
+                pair.arrive(port, &packet);
+                pair.rest();
+                assert_eq!(pair.take(), alone.send(port, &packet), "{n3:?} {n6:?}");
+            }
+        }
+        assert_eq!(pair.host.offload_stats().away, 1, "{n3:?} {n6:?}");
+        let there = pair.node.engine().stats().path.mss_clamped;
+        let clamped = there + pair.host.stats().mss_clamped;
+        assert_eq!(clamped, alone.workers[0].stats().mss_clamped);
+        assert!(there >= 12, "{there}");
+    }
+}
+
+#[test]
+fn a_session_leaves_if_it_activates_a_rulebase_that_the_policy_names() {
+    let every_packet = PredefinedRule {
+        precedence: Precedence(1),
+        filters: Vec::new(),
+        detection: Default::default(),
+        far: None,
+        qers: Vec::new(),
+        urrs: Vec::new(),
+        content: None,
+    };
+    let mut predefined = Predefined::new([], [], []).expect("there is nothing to refuse");
+    for name in [b"heavy", b"light"] {
+        let rules = vec![every_packet.clone()];
+        predefined.add(name, rules).expect("all is there");
+    }
+    let policy = OffloadPolicy {
+        rulebases: Some(vec![Box::from(*b"heavy"), Box::from(*b"other")]),
+        ..OffloadPolicy::default()
+    };
+    let mut pair = Pair::on(host_in(&testing::network(), policy), Link::Whole);
+    for (rules, leaves) in [
+        (session(), 0),
+        (with_rulebase(&predefined, b"light"), 0),
+        (with_rulebase(&predefined, b"heavy"), 1),
+        (with_rulebase(&predefined, b"light"), 0),
+    ] {
+        let image = pair.image(1, rules);
+        pair.apply(SessionChange::Install(image));
+        for _ in 0..3 {
+            let up = tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &from_ue());
+            pair.arrive(0, &up);
+            pair.rest();
+            assert_eq!(pair.take().len(), 1);
+        }
+        assert_eq!(pair.host.offload_stats().away, leaves);
+        assert_eq!(pair.host.offload_stats().stays.iter().sum::<u64>(), 0);
+        pair.apply(SessionChange::Remove(SessionIndex(1)));
+    }
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use flow::KeyFields;
-use flow::contract::AnyKey;
-use flow::{FlowEntry, PortId, SessionIndex};
+use flow::contract::{AnyKey, Flow};
+use flow::{FlowEntry, Flows, PortId, ReplaceMap, SessionIndex};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rules::testing::{UE, UserPacket};
@@ -97,6 +97,38 @@ fn give_back(beside: &mut Accelerator, flow: u16, number: u32) {
     let mut packet = MemBuf::new(&numbered(flow, number));
     packet.set_ingress(PortId(N6));
     beside.engine.reinject(packet, 0, beside.now);
+}
+
+#[test]
+fn flows_follow_the_block_of_their_session_also_while_they_settle() {
+    let (mut beside, mut guest) = accelerator(|_| {});
+    let [settling, settled] = [1, 2].map(|flow| entry(&beside, &guest, flow));
+    beside
+        .engine
+        .put_settling(&settling, 1, beside.now)
+        .expect("there is room");
+    beside.engine.put(&settled, beside.now).expect("there is room");
+    let (old, mut image) = (guest.installed, (*guest.image.block).clone());
+    image.urrs += 20;
+    let blocks = beside.engine.blocks_mut();
+    let carry = ReplaceMap::SAME;
+    guest.installed = blocks
+        .replace(old.block, &image, &carry, Flows::Keep)
+        .expect("there is room");
+    assert_ne!(guest.installed, old, "it has moved");
+    beside.engine.moved(guest.image.session, old, guest.installed);
+    arrive(&mut beside, 1, [5]);
+    assert_eq!(sent(&mut beside), [], "it waits for the marker");
+    give_back(&mut beside, 1, 4);
+    beside.engine.settled(1, beside.now);
+    assert_eq!(sent(&mut beside), [4, 5]);
+    arrive(&mut beside, 2, [6]);
+    assert_eq!(sent(&mut beside), [6]);
+    assert_eq!(beside.count(&guest, 0).dl_packets, 3);
+    let has = |flow: &Flow| flow.forward == settled.verdict.forward;
+    assert!(beside.engine.any_flow(guest.image.session, has));
+    assert!(!beside.engine.any_flow(SessionIndex(4000), has));
+    beside.assert_conserved();
 }
 
 #[test]

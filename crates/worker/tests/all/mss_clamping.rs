@@ -15,7 +15,7 @@ const N6_PORT: u16 = 1;
 /// The options of a SYN as Linux sends it, with a size of 1,460.
 const OPTIONS: [u8; 20] = [2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0, 1, 2, 3, 0, 0, 0, 0, 1, 3, 3, 7];
 
-fn network(n3: Mss, n6: Mss) -> Network {
+pub fn network(n3: Mss, n6: Mss) -> Network {
     testing::network_with(|instance| match instance.id {
         N3 => instance.mss = n3,
         N6 => instance.mss = n6,

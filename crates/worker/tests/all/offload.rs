@@ -21,7 +21,7 @@ use rules::image::{ImmediateActions, SessionChange, SessionImage, UsageSnapshot}
 use rules::model::{
     ApplyAction, Edit, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation, UrrId,
 };
-use rules::network::Network;
+use rules::network::{Mss, Network};
 use rules::testing::{self, GNB};
 use worker::behind_accelerator::{AcceleratorPort, BehindAccelerator};
 use worker::mem::{MemBuf, MemIo, Wires};
@@ -64,9 +64,9 @@ fn accelerator(boot: u64) -> Agent<LocalBackend> {
     Agent::new(channel(Role::Accelerator, boot, greeting), backend)
 }
 
-/// The network of `rules::testing` behind the accelerator: each port is one further.
-fn network() -> Network {
-    let mut instances = testing::network().instances().to_vec();
+/// A network behind the accelerator: each port is one further.
+pub fn behind(network: &Network) -> Network {
+    let mut instances = network.instances().to_vec();
     for instance in &mut instances {
         instance.port.0 += 1;
     }
@@ -112,7 +112,12 @@ pub const BUFFERS: BufferLimits = BufferLimits {
 
 /// The worker, in the network of `rules::testing` behind an accelerator.
 pub fn host(policy: OffloadPolicy) -> HostParts {
-    let network = Arc::new(network());
+    host_in(&testing::network(), policy)
+}
+
+/// The same in this network.
+pub fn host_in(network: &Network, policy: OffloadPolicy) -> HostParts {
+    let network = Arc::new(behind(network));
     let ports = network.instances().iter().map(|instance| instance.port.0).max();
     let ports = ports.expect("there are instances");
     let (wires, mut ios) = Wires::new(1, 1, 1024);
@@ -143,17 +148,15 @@ pub fn host(policy: OffloadPolicy) -> HostParts {
 
 impl Case {
     fn new(policy: OffloadPolicy) -> Self {
-        let HostParts {
-            network,
-            worker,
-            control,
-            wires,
-        } = host(policy);
+        Self::on(host(policy))
+    }
+
+    fn on(host: HostParts) -> Self {
         let mut case = Self {
-            network,
-            worker,
-            control,
-            wires,
+            network: host.network,
+            worker: host.worker,
+            control: host.control,
+            wires: host.wires,
             agent: accelerator(9),
             now: Nanos::from_secs(100),
             next_op: 0,
@@ -695,6 +698,13 @@ fn sessions_that_need_this_node_stay_and_why_is_counted() {
     }
     let stays = case.worker.offload_stats().stays;
     assert_eq!((stays[Stays::Action as usize], stays.iter().sum::<u64>()), (3, 3));
+    assert_eq!(case.agent.backend().sessions(), 0);
+    // This accelerator clamps no segment sizes.
+    let network = testing::network_with(|instance| instance.mss = Mss::Auto);
+    let mut case = Case::on(host_in(&network, OffloadPolicy::default()));
+    case.install(session());
+    assert!(matches!(&case.miss(0, &up)[..], [Sent::By(1, _)]));
+    assert_eq!(case.worker.offload_stats().stays[Stays::Capability as usize], 1);
     assert_eq!(case.agent.backend().sessions(), 0);
 }
 

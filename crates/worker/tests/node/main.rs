@@ -1,5 +1,6 @@
 //! An accelerator's node and its host: what passes, what goes to the host and comes back, and what changes nothing.
 
+mod conformance;
 mod world;
 
 use std::collections::VecDeque;

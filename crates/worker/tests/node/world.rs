@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::contract::{
-    Adjacency, AnyKey, Backend, Event, Flow, FlowOp, Instance, InstanceUses, Notice, Object, Outcome,
+    Adjacency, AnyKey, Backend, Event, Flow, FlowOp, Instance, InstanceUses, Mss, Notice, Object, Outcome,
     OwnAddress, Refusal, Request, Route, RoutePrefix, RouteTarget, Subject, TooLong,
 };
 use flow::{
@@ -112,6 +112,7 @@ fn instance(port: PortId, address: Ipv4Addr, local: u16, uses: InstanceUses) -> 
         ipv6: None,
         uses,
         too_long: TooLong::FragmentInner,
+        mss: Mss::Off,
         marks: Vec::new(),
     })
 }

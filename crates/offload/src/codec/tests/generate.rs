@@ -328,8 +328,14 @@ fn instance() -> impl Strategy<Value = Instance> {
     let link = (0u16..1024, vlans, tpid, any::<[u8; 6]>(), any::<[u16; 2]>());
     let ipv4 = option::of(own::<Ipv4Addr, 4>(0..=32));
     let ipv6 = option::of(own::<Ipv6Addr, 16>(0..=128));
-    (link, ipv4, ipv6, 0u8..4, too_long, marks()).prop_map(
-        |((port, vlans, tpid, mac, [vrf, mtu]), ipv4, ipv6, uses, too_long, marks)| Instance {
+    let mss = prop_oneof![
+        Just(Mss::Off),
+        Just(Mss::Auto),
+        (1..=u16::MAX).prop_map(Mss::AtMost)
+    ];
+    let sizes = (too_long, mss);
+    (link, ipv4, ipv6, 0u8..4, sizes, marks()).prop_map(
+        |((port, vlans, tpid, mac, [vrf, mtu]), ipv4, ipv6, uses, (too_long, mss), marks)| Instance {
             port: PortId(port),
             vlans,
             tpid,
@@ -340,6 +346,7 @@ fn instance() -> impl Strategy<Value = Instance> {
             ipv6,
             uses: InstanceUses::from_bits(uses),
             too_long,
+            mss,
             marks,
         },
     )

@@ -70,6 +70,7 @@ fn instance() -> Instance {
         ipv6: None,
         uses: InstanceUses::PLAIN,
         too_long: TooLong::Trap,
+        mss: Mss::Off,
         marks: Vec::new(),
     }
 }
@@ -410,10 +411,15 @@ fn an_instance_has_a_port_and_tags_from_outside_in() {
     );
     assert_eq!(with(&message, 41, 3), "too long is 3, not in 0..=2");
     assert_eq!(
-        with(&message, 42, 4),
-        "own addresses is 4, not within the bits 0x3"
+        with(&message, 42, 8),
+        "parts of the instance is 8, not within the bits 0x7"
     );
     assert_eq!(with(&message, 43, 65), "marks is 65, not in 0..=64");
+    let clamps = instance_object(Instance {
+        mss: Mss::AtMost(1_400),
+        ..instance()
+    });
+    assert_eq!(with(&clamps, 46, 1), "reserved is 1, not 0");
     let mark = QfiMark {
         qfi: 1,
         green: 1,
@@ -445,6 +451,10 @@ fn an_instance_has_a_port_and_tags_from_outside_in() {
         },
         Instance {
             vlans: [Some(4095), None],
+            ..instance()
+        },
+        Instance {
+            mss: Mss::AtMost(0),
             ..instance()
         },
         Instance {
@@ -555,8 +565,8 @@ fn a_backend_can_do_what_there_is() {
         "capability flags is 32, not within the bits 0x1f"
     );
     assert_eq!(
-        with(&message, 4, 0x20),
-        "actions is 8447, not within the bits 0x1fff"
+        with(&message, 4, 0x40),
+        "actions is 16639, not within the bits 0x3fff"
     );
     assert_eq!(
         with(&message, 6, 65),

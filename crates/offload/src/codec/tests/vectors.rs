@@ -332,6 +332,7 @@ fn instance() -> Instance {
         }),
         uses: InstanceUses::TUNNELS,
         too_long: TooLong::FragmentOuter,
+        mss: Mss::Off,
         marks: vec![mark(9, 46, 40, 5), mark(1, 10, 12, 1)],
     }
 }
@@ -347,6 +348,10 @@ fn instances() -> Vec<(&'static str, Message)> {
         marks: Vec::new(),
         ..instance()
     };
+    let clamps = |mss| Instance {
+        mss,
+        ..untagged.clone()
+    };
     let object = |id, instance| Object::Instance {
         id: InstanceId(id),
         instance: Box::new(instance),
@@ -356,7 +361,18 @@ fn instances() -> Vec<(&'static str, Message)> {
             "install-instance",
             of_node(FlowOp::Install(object(3, instance()))),
         ),
-        ("put-instance-untagged", of_node(FlowOp::Put(object(4, untagged)))),
+        (
+            "put-instance-untagged",
+            of_node(FlowOp::Put(object(4, untagged.clone()))),
+        ),
+        (
+            "put-instance-mss-auto",
+            of_node(FlowOp::Put(object(4, clamps(Mss::Auto)))),
+        ),
+        (
+            "put-instance-mss",
+            of_node(FlowOp::Put(object(4, clamps(Mss::AtMost(1_360))))),
+        ),
         (
             "remove-instance",
             of_node(FlowOp::Remove(ObjectId::Instance(InstanceId(3)))),

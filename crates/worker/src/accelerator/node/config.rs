@@ -47,7 +47,7 @@ impl NodeConfig {
     }
 
     /// What the node can do. It translates no addresses, and has no counters before QoS or of events.
-    pub(super) fn capabilities(&self) -> Capabilities {
+    pub fn capabilities(&self) -> Capabilities {
         let engine = &self.engine;
         let some = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let mut actions = Actions::DECAPSULATE
@@ -57,7 +57,8 @@ impl NodeConfig {
             | Actions::KEEP_EXTENSIONS
             | Actions::GATE
             | Actions::METER
-            | Actions::MIRROR;
+            | Actions::MIRROR
+            | Actions::CLAMP_MSS;
         if engine.content_counters > 0 {
             actions |= Actions::COUNT_CONTENTS;
         }
