@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from lab import (API_CONFIGURATION, GNB6, HOST_CONFIGURATION, LINKS, OAI_LINKS, ROUTERS_CONFIGURATION,
+from lab import (API_CONFIGURATION, EGRESS_CONFIGURATION, GNB6, HOST_CONFIGURATION, LINKS, OAI_LINKS, ROUTERS_CONFIGURATION,
                  SIZES_CONFIGURATION, SMFS_CONFIGURATION, Lab)
 
 FAULTY = "_ws.malformed || _ws.expert.severity == error"
@@ -110,6 +110,13 @@ def sizes_lab(request):
         lab.ran.add_address(f"{GNB6}/64", "ran0")
         lab.associate()
     yield from serve(request, lab, prepare)
+
+
+@pytest.fixture(scope="module", params=["af_packet", "af_xdp"])
+def egress_lab(request):
+    """A laboratory where packets to gNBs wait in queues, and whose UPF can be asked."""
+    lab = Lab(os.environ["SLUICE"], request.param, configuration=EGRESS_CONFIGURATION)
+    yield from serve(request, lab, lab.associate)
 
 
 @pytest.fixture(scope="module")

@@ -88,6 +88,14 @@ HOST_CONFIGURATION = CONFIGURATION.replace("addresses: [{n3}/24]", "addresses: [
 # Its API is at a socket of this laboratory's own.
 API_CONFIGURATION = CONFIGURATION + "control: {{socket: \"{files}/control\"}}\n"
 
+# What goes to gNBs waits in queues.
+EGRESS_CONFIGURATION = API_CONFIGURATION.replace("addresses: [{n3}/24]", "addresses: [{n3}/24], egress: {{}}") + """\
+egress:
+  classes:
+    - {{name: voice, qfis: [1], priority: 0, aqm: tail_drop}}
+    - {{name: rest, priority: 1}}
+"""
+
 # N3 has an IPv6 address as well, and TCP connections agree on what fits.
 SIZES_CONFIGURATION = CONFIGURATION.replace("[{n3}/24]", f"[{{n3}}/24, \"{N3_6}/64\"]").replace(
     "    port: dn\n", "    port: dn\n    mss: auto\n")

@@ -24,14 +24,14 @@ use packet::{MacAddr, Qfi, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rules::boxed_option::BoxedOption;
 use rules::image::{DataStatus, SessionChange, SessionImage, UrrCount, UsageSnapshot};
-use rules::model::{FarId, PdrId, UrrId};
+use rules::model::{FarId, PdrId, QerId, UrrId};
 use rules::worker_selection::WorkerSelectionChange;
+use tm::QueueView;
 use transport::lag::{Lacpdu, LagShare};
 use transport::{AdjacencyChange, NeighbourMessage};
 
 use crate::egress::network_tables::NetworkTables;
 use crate::trace::{TraceItem, TraceRequest};
-use crate::view::QueueStatus;
 
 /// A command from control to a worker.
 #[derive(Debug)]
@@ -279,6 +279,21 @@ pub struct SessionStatus {
     pub nat: Option<SessionNatStatus>,
     /// Its queues before ports, uplink first.
     pub queues: Vec<QueueStatus>,
+}
+
+/// A queue of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueStatus {
+    /// Of packets in this direction.
+    pub direction: Direction,
+    /// The place of its class in the network's.
+    pub class: u8,
+    /// The QER whose mark its packets have.
+    pub qer: Option<QerId>,
+    /// The QER whose rate it shares.
+    pub shared: Option<QerId>,
+    /// What it holds, and what became of its packets.
+    pub view: QueueView,
 }
 
 /// An event from a worker to control.

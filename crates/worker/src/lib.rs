@@ -45,7 +45,7 @@ pub use config::limits::{
 };
 pub use control_channel::{
     AbsentKey, ApplyError, COUNTS_BUFFERS, Command, ControlEnd, Event, LEAST_COUNTS, MappingsWanted,
-    SessionCount, SessionNatStatus, SessionStatus, WorkerEnd, control_channel,
+    QueueStatus, SessionCount, SessionNatStatus, SessionStatus, WorkerEnd, control_channel,
 };
 pub use egress::lags::{LagHash, LagPorts};
 pub use egress::network_tables::{InterfaceSettings, NetworkTables};
@@ -65,5 +65,5 @@ pub use trace::{
     TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedPlace,
     TracedSession, TracedTranslation, mirror, trace,
 };
-pub use view::{AcceleratorView, EgressCounts, Holdings, NatCounts, QueueStatus, SessionView};
+pub use view::{AcceleratorView, EgressCounts, Holdings, NatCounts, SessionView};
 pub use worker::{PollReport, Worker};

@@ -2,14 +2,14 @@
 //! anything, and nothing on a packet's way uses it.
 
 use flow::contract::Capabilities;
-use flow::{Bucket, Direction, SessionIndex};
+use flow::{Bucket, SessionIndex};
 use nat::mappings::MappingStats;
 use offload::channel::{self, Load};
 use offload::in_band::InBandStats;
 use packet::MacAddr;
 use rules::image::SessionImage;
-use rules::model::{QerId, SessionRules};
-use tm::{Class, ClassView, QueueView};
+use rules::model::SessionRules;
+use tm::{Class, ClassView};
 
 use crate::OffloadStats;
 use crate::io::behind_accelerator::AcceleratorPortStats;
@@ -75,21 +75,6 @@ pub struct EgressCounts {
 impl EgressCounts {
     /// How many priorities there are.
     pub const PRIORITIES: usize = Class::COUNT;
-}
-
-/// A queue of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueStatus {
-    /// Of packets in this direction.
-    pub direction: Direction,
-    /// The place of its class in the network's.
-    pub class: u8,
-    /// The QER whose mark its packets have.
-    pub qer: Option<QerId>,
-    /// The QER whose rate it shares.
-    pub shared: Option<QerId>,
-    /// What it holds, and what became of its packets.
-    pub view: QueueView,
 }
 
 /// A worker's accelerator, as it is now, and what was counted since the start.

@@ -18,6 +18,7 @@ type Session struct {
 	AccessInstance string `json:"access_instance"`
 	CoreInstance   string `json:"core_instance"`
 	QFI            uint8  `json:"qfi"`
+	MBR            uint64 `json:"mbr"` // of both directions, kbit/s; 0: 1 Gbit/s
 	GNB            string `json:"gnb"` // empty until the gNB is known: the downlink drops
 	GNBTEID        uint32 `json:"gnb_teid"`
 	SDF            string `json:"sdf"`            // a Flow Description on both PDRs
@@ -199,6 +200,13 @@ func (s Session) createFARs() []*ie.IE {
 	return []*ie.IE{uplink, downlink}
 }
 
+func (s Session) maximum() *ie.IE {
+	if s.MBR == 0 {
+		return ie.NewMBR(1_000_000, 1_000_000)
+	}
+	return ie.NewMBR(s.MBR, s.MBR)
+}
+
 // EstablishmentRequest builds the request of a session with one flow each way, one QER and one URR.
 func (c *Client) EstablishmentRequest(s Session) *message.SessionEstablishmentRequest {
 	ies := []*ie.IE{
@@ -211,7 +219,7 @@ func (c *Client) EstablishmentRequest(s Session) *message.SessionEstablishmentRe
 	ies = append(ies,
 		s.createURR(),
 		ie.NewCreateQER(ie.NewQERID(sessionQER), ie.NewGateStatus(ie.GateStatusOpen, ie.GateStatusOpen),
-			ie.NewMBR(1_000_000, 1_000_000), ie.NewQFI(s.QFI)),
+			s.maximum(), ie.NewQFI(s.QFI)),
 		ie.NewPDNType(ie.PDNTypeIPv4))
 	if s.IMSI != "" {
 		ies = append(ies, ie.NewUserID(0x01, s.IMSI, "", "", ""))

@@ -42,8 +42,8 @@ pub struct QueuePriority {
     pub departed_octets: u64,
     /// Of these, how many were marked as having met congestion (ECN).
     pub marked_packets: u64,
-    /// Packets that were dropped, by reason: `queue_full`, `pool_share`, `pool_full` (there was no room), `pushed_out` (a
-    /// yellow one made room for a green one), `delay` (active queue management).
+    /// Packets that were dropped, by reason: `queue_full`, `pool_share`, `pool_full` (there was no room), `pushed_out`
+    /// (a yellow one made room for a green one), `delay` (active queue management).
     pub dropped: BTreeMap<String, u64>,
 }
 

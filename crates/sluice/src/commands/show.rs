@@ -87,8 +87,8 @@ enum What {
     Nat(NatWanted),
     /// Accelerators of workers: contact, sessions that are away, why others stay, packets that come back.
     Offload,
-    /// Queues before ports: what waits, has left, was marked and was dropped, by priority. Those of a session are with it
-    /// (`sluice show session`).
+    /// Queues before ports: what waits, has left, was marked and was dropped, by priority. Those of a session are with
+    /// it (`sluice show session`).
     Queues,
     /// How `sluice accel` stands itself: contact, load, tables, exceptions. Its socket is that of `control.socket` in
     /// its own configuration.

@@ -136,8 +136,8 @@ impl Lags {
         }
     }
 
-    /// By which port packets leave that were to leave by this one: by another member of its LAG, if it carries nothing any
-    /// more; by the LAG itself, which leads nowhere, if none does.
+    /// By which port packets leave that were to leave by this one: by another member of its LAG, if it carries nothing
+    /// any more; by the LAG itself, which leads nowhere, if none does.
     pub fn carrier(&self, port: PortId) -> PortId {
         let Some(&Role::Member(lag, _)) = self.roles.get(port.index()) else {
             return port;

@@ -2,7 +2,8 @@
 //!
 //! Packets have passed their meters and counters and have their headers. [`choose`](Queueing::choose) gives those that
 //! are to wait the fate to do so; stage `tx` puts them into queues ([`enqueue`](Queueing::enqueue)) and each poll takes
-//! out what may leave ([`depart`](Queueing::depart)). Who is next, and when, is the traffic manager's ([`tm::Manager`]);
+//! out what may leave ([`depart`](Queueing::depart)). Who is next, and when, is the traffic manager's
+//! ([`tm::Manager`]);
 //! this module keeps the packets and what they have counted. A packet that is lost here is credited back. What a port
 //! does not take stays here and leaves later: nothing is lost for want of room in a transmit queue.
 //!
@@ -259,7 +260,10 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             port: chosen.port,
             user: chosen.user,
         };
-        match self.manager.enqueue(&arrival, now) {
+        let queued = self.manager.enqueue(&arrival, now);
+        // A packet that gives way to this one may have had the same slot.
+        self.note_losses();
+        match queued {
             Ok(slot) => {
                 self.waiting[slot.index()] = Some(waiting);
                 if let Some(split) = split {
@@ -268,7 +272,6 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             }
             Err(reason) => self.lose(waiting, reason),
         }
-        self.note_losses();
     }
 
     #[cold]

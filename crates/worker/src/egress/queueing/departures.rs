@@ -181,8 +181,8 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     }
 }
 
-/// Moves packets from the front of a line into a batch, up to one that leaves in fragments, and notes what else is known of
-/// them. Whether there is such a one.
+/// Moves packets from the front of a line into a batch, up to one that leaves in fragments, and notes what else is
+/// known of them. Whether there is such a one.
 fn gather<B>(queue: &mut VecDeque<Departing<B>>, batch: &mut Batch<B>, records: &mut Vec<Record>) -> bool {
     while !batch.is_full()
         && let Some(front) = queue.pop_front()

@@ -25,8 +25,8 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// Adds the nodes of a network to the manager of one of this number of workers, which has none and room for all. Each
-    /// worker has an equal part of every rate.
+    /// Adds the nodes of a network to the manager of one of this number of workers, which has none and room for all.
+    /// Each worker has an equal part of every rate.
     pub fn new(manager: &mut Manager, network: &Network, egress: &Egress, workers: u16) -> Self {
         let mut nodes = Self {
             ports: Vec::new(),

@@ -146,7 +146,14 @@ mod tests {
             let said = plan.of(marking, qers);
             match line.find(&verdict) {
                 Some(found) => prop_assert_eq!(found, ids[said]),
-                None => prop_assert_ne!(plan.queues[said].marking, marking),
+                // Another queue stands in: that of another mark, or of another rate.
+                None => {
+                    let queue = plan.queues[said];
+                    let shaper = queue.shaper.map(|place| plan.shapers[usize::from(place)].slot);
+                    let wanted = (qers & plan.shared_slots() != 0)
+                        .then(|| (qers & plan.shared_slots()).trailing_zeros() as u8);
+                    prop_assert_ne!((queue.marking, shaper), (marking, wanted));
+                }
             }
             prop_assert!(!line.is_none());
         }

@@ -13,8 +13,8 @@ use super::Queueing;
 use super::nodes::shaper;
 use super::packets::{Departing, Waiting};
 use super::session_queues::SessionQueues;
+use crate::control_channel::QueueStatus;
 use crate::io::PacketMetadata;
-use crate::view::QueueStatus;
 
 impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     /// A session has this image, and had another before, if that is known; no packet of it waits, if the plan of its
