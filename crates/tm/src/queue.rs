@@ -212,7 +212,7 @@ const _: () = assert!(size_of::<QueueShaper>() == 64);
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(crate) struct Counters {
-    /// By [`LossReason`](crate::LossReason).
+    /// By [`LossReason`].
     pub(crate) drops: [u32; LossReason::COUNT],
     pub(crate) marks: u32,
 }

@@ -263,10 +263,8 @@ fn depends_on_more(reason: DropReason) -> Option<&'static str> {
         | R::NoBuffer
         | R::NoHeadroom
         | R::TxFull
-        | R::EgressQueueFull
-        | R::EgressDelay
-        | R::EgressReleased
         | R::RecirculationLimit => Some("it depends on room"),
+        R::EgressQueueFull | R::EgressDelay | R::EgressReleased => Some("it depends on what waits"),
         R::TruncatedIpv4
         | R::BadIpv4Header
         | R::BadIpv4Checksum

@@ -135,8 +135,8 @@ mod tests {
         }
     }
 
-    fn scrape(workers: usize) -> Scrape {
-        let message = N4Message {
+    fn message() -> N4Message {
+        N4Message {
             number: 50,
             message: "Session Establishment Request".into(),
             received: 7,
@@ -144,7 +144,10 @@ mod tests {
             refused: 1,
             sent: 0,
             resent: 0,
-        };
+        }
+    }
+
+    fn scrape(workers: usize) -> Scrape {
         let mut stats = Stats::new(2);
         stats.directions[0].matched.packets = 5;
         stats.ports[1].rx.octets = 100;
@@ -170,7 +173,7 @@ mod tests {
                 flow_entries_limit: 100,
             },
             control: ControlSnapshot {
-                n4: n4(message),
+                n4: n4(message()),
                 refusals: vec![RefusalCount {
                     message: "Session Establishment Request".into(),
                     cause: 74,

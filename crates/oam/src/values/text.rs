@@ -111,6 +111,21 @@ impl SessionRow {
 }
 
 impl SessionDetail {
+    fn queues_text(&self) -> String {
+        let heads = [
+            "direction",
+            "class",
+            "QER",
+            ">waiting",
+            ">octets",
+            ">first µs",
+            ">last µs",
+            ">marked",
+            "dropped",
+        ];
+        table("Queues before ports", &self.queues, heads, SessionQueue::cells)
+    }
+
     /// The session as a person reads it.
     #[must_use]
     pub fn text(&self) -> String {
@@ -164,23 +179,7 @@ impl SessionDetail {
             heads,
             ContentCounts::cells,
         ));
-        let heads = [
-            "direction",
-            "class",
-            "QER",
-            ">waiting",
-            ">octets",
-            ">first µs",
-            ">last µs",
-            ">marked",
-            "dropped",
-        ];
-        text.push_str(&table(
-            "Queues before ports",
-            &self.queues,
-            heads,
-            SessionQueue::cells,
-        ));
+        text.push_str(&self.queues_text());
         text.push_str(&table(
             "BARs",
             &self.bars,

@@ -90,7 +90,7 @@ pub struct ForwardExtensions {
     pub copies: Vec<(u8, Copies)>,
     /// Where the packets of forwards that redirect are redirected to, by slot in rising order.
     pub redirects: Vec<(u8, Redirect)>,
-    /// The queues in which packets of each [`Direction`](flow::Direction) wait before they leave.
+    /// The queues in which packets of each [`Direction`] wait before they leave.
     pub egress_queues: [Option<EgressQueues>; 2],
 }
 
