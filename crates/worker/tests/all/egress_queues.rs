@@ -10,8 +10,9 @@ use packet::{DropReason, Qfi, Teid, VlanId, checksum};
 use rules::SessionRules;
 use rules::image::{ImmediateActions, MeterShare, SessionChange, SessionImage};
 use rules::model::{
-    ApplyAction, BitRates, BitsPerSecond, Edit, FarId, FarUpdate, ForwardingParametersUpdate, OptionalRates,
-    OuterHeaderCreation, Pdi, PdrId, PdrUpdate, Qer, QerId, QerUpdate, SdfFilter, SourceInterface,
+    ApplyAction, BitRates, BitsPerSecond, DestinationInterface, Edit, FarId, FarUpdate,
+    ForwardingParametersUpdate, OptionalRates, OuterHeaderCreation, Pdi, PdrId, PdrUpdate, Qer, QerId,
+    QerUpdate, SdfFilter, SourceInterface,
 };
 use rules::network::{
     Egress, EgressClass, EgressClasses, Fragmentation, InstanceEgress, Network, QueueManagement,
@@ -20,25 +21,25 @@ use rules::testing::{self, UE, UserPacket, pdr, ue_ip};
 use worker::mem::MemBuf;
 use worker::{ApplyError, Command, EgressLimits, WorkerSelectionChange};
 
-use common::one_session::{REMOTE, session, to_ue, uplink};
+use common::one_session::{REMOTE, TEID, session, to_ue, uplink};
 use common::{World, frame};
 
-const SESSION: SessionIndex = SessionIndex(1);
+pub const SESSION: SessionIndex = SessionIndex(1);
 /// The ports of the remote end: of the default flow, and of the one of QFI 1.
-const DEFAULT: u16 = 53;
-const VOICE: u16 = 80;
+pub const DEFAULT: u16 = 53;
+pub const VOICE: u16 = 80;
 
 /// What is asked of the queues towards gNBs.
-struct Case {
+pub struct Case {
     /// Of the port, kbit/s.
-    port: u64,
+    pub port: u64,
     /// Of the instance, kbit/s.
-    instance: u64,
-    octets: u32,
-    management: QueueManagement,
+    pub instance: u64,
+    pub octets: u32,
+    pub management: QueueManagement,
 }
 
-const FREE: Case = Case {
+pub const FREE: Case = Case {
     port: 0,
     instance: 0,
     octets: 1 << 20,
@@ -52,7 +53,7 @@ fn rate(kbit: u64) -> Rate {
     }
 }
 
-fn network(case: &Case) -> Network {
+pub fn network(case: &Case) -> Network {
     let class = |name: &str, qfis: &[u8], priority| EgressClass {
         name: name.into(),
         qfis: qfis.iter().map(|qfi| Qfi::new(*qfi).expect("a QFI")).collect(),
@@ -88,7 +89,7 @@ fn world(case: &Case) -> World {
 
 /// The session, whose default flow has this Session-AMBR (kbit/s; 0: none), and with a flow of QFI 1 that has these
 /// rates.
-fn rules(ambr: u64, voice: Option<(u64, u64)>) -> SessionRules {
+pub fn rules(ambr: u64, voice: Option<(u64, u64)>) -> SessionRules {
     let kbit = |kbit| {
         let rate = BitsPerSecond::from_kbit(kbit);
         BitRates { ul: rate, dl: rate }
@@ -136,14 +137,14 @@ fn rules(ambr: u64, voice: Option<(u64, u64)>) -> SessionRules {
 }
 
 /// A packet to the UE of 28 octets of headers and at least 16 others.
-fn packet(from: u16, payload: usize) -> Vec<u8> {
+pub fn packet(from: u16, payload: usize) -> Vec<u8> {
     let mut packet = UserPacket::udp(REMOTE, UE, from, 1000);
     packet.payload = vec![7; payload.saturating_sub(16)];
     packet.bytes()
 }
 
 /// Puts downlink packets on the wire, and polls once.
-fn offer(world: &mut World, packets: impl IntoIterator<Item = Vec<u8>>) {
+pub fn offer(world: &mut World, packets: impl IntoIterator<Item = Vec<u8>>) {
     let queue = world.wires.to(WorkerId(0), PortId(1));
     for packet in packets {
         queue
@@ -168,7 +169,7 @@ fn sources(out: &[(PortId, Vec<u8>)]) -> Vec<u16> {
     out.iter().map(source).collect()
 }
 
-fn waiting(world: &World) -> u64 {
+pub fn waiting(world: &World) -> u64 {
     world.workers[0].stats().queued
 }
 
@@ -580,5 +581,124 @@ fn a_worker_with_a_full_port_keeps_what_waits() {
         world.poll();
     }
     assert_eq!(world.take().len(), 20 * 64 - 1_024);
+    world.assert_conserved();
+}
+
+/// The session with what goes towards the data network in a tunnel, by N9.
+fn between_tunnels(rules: &mut SessionRules) {
+    let next = OuterHeaderCreation::gtpu_ipv4(Teid(0x9001), "10.209.1.1".parse().expect("an address"));
+    let forwarding = Edit::Set(ForwardingParametersUpdate {
+        destination: Some(DestinationInterface::Core),
+        outer_header_creation: Edit::Set(next),
+        ..ForwardingParametersUpdate::default()
+    });
+    let update = FarUpdate {
+        forwarding,
+        ..FarUpdate::new(FarId(1))
+    };
+    rules.update_far(update).expect("it is there");
+}
+
+/// Queues towards all instances.
+fn everywhere(case: &Case) -> Network {
+    let network = network(case);
+    let mut instances = network.instances().to_vec();
+    for instance in &mut instances {
+        instance.egress = Some(InstanceEgress {
+            rate: rate(case.instance),
+        });
+    }
+    Network::new(instances)
+        .expect("as before")
+        .with_egress(network.egress().cloned())
+}
+
+#[test]
+fn a_port_that_takes_nothing_stops_its_own_queues_alone() {
+    let mut world = World::with(everywhere(&FREE), 1, |config| config.egress.packets = 4_096);
+    world.install(1, rules(0, None));
+    // The wire of port 0 has room for 1,024 frames, which nothing takes.
+    for _ in 0..20 {
+        offer(&mut world, (0..64).map(|_| packet(DEFAULT, 100)));
+    }
+    (0..20).for_each(|_| world.poll());
+    assert_eq!(waiting(&world), 20 * 64 - 1_024);
+    let queue = world.wires.to(WorkerId(0), PortId(0));
+    queue
+        .push(MemBuf::new(&frame(0, &uplink())))
+        .expect("there is room on the wire");
+    (0..3).for_each(|_| world.poll());
+    assert!(
+        world.wires.from(PortId(1)).pop().is_some(),
+        "uplink is not held up"
+    );
+    // What has left its queue is lost after a while, a part at a time, and counts not.
+    let end = world.now + Duration::from_millis(450);
+    while world.now < end {
+        world.poll();
+    }
+    let lost = world.drops()[DropReason::TxFull.index()];
+    assert!((128..=256).contains(&lost), "{lost}");
+    assert_eq!(counted(&mut world).0, 20 * 64 - lost);
+    world.assert_conserved();
+}
+
+#[test]
+fn packets_of_rules_that_lead_elsewhere_do_not_wait() {
+    let mut world = world(&FREE);
+    let mut rules = rules(100, None);
+    // Towards the UE by N9, which has no queues.
+    let mut far = rules.fars()[0].clone();
+    far.id = FarId(9);
+    rules.create_far(far).expect("it is new");
+    let mut elsewhere = rules.pdr(PdrId(12)).expect("it is there").clone();
+    (elsewhere.id, elsewhere.precedence.0, elsewhere.far) = (PdrId(13), 5, Some(FarId(9)));
+    elsewhere.qers = [QerId(1)].into_iter().collect();
+    rules.create_pdr(elsewhere).expect("it is new");
+    world.install(1, rules);
+    offer(&mut world, (0..40).map(|_| packet(DEFAULT, 972)));
+    world.take();
+    let held = waiting(&world);
+    assert!(held > 30);
+    offer(&mut world, [packet(VOICE, 100)]);
+    let out = world.take();
+    assert_eq!((out.len(), waiting(&world)), (1, held), "{out:?}");
+    assert_eq!(out[0].0, PortId(1), "by its own instance");
+}
+
+#[test]
+fn an_end_marker_of_another_node_comes_behind_what_waits() {
+    let mut world = World::with(
+        everywhere(&Case {
+            instance: 8_000,
+            ..FREE
+        }),
+        1,
+        |_| {},
+    );
+    let mut rules = rules(0, None);
+    between_tunnels(&mut rules);
+    world.install(1, rules);
+    let queue = world.wires.to(WorkerId(0), PortId(0));
+    let push = |packet: &[u8]| queue.push(MemBuf::new(&frame(0, packet))).expect("there is room");
+    (0..60).for_each(|_| push(&uplink()));
+    push(&testing::tunnelled(
+        testing::N3_ADDRESS,
+        TEID,
+        254,
+        None,
+        &[],
+        &[],
+    ));
+    world.poll();
+    let mut kinds: Vec<u8> = world.take().iter().map(|(_, frame)| frame[43]).collect();
+    assert!(!kinds.contains(&254), "{kinds:?}");
+    for _ in 0..10_000 {
+        world.poll();
+    }
+    kinds.extend(world.take().iter().map(|(_, frame)| frame[43]));
+    assert_eq!((kinds.len(), kinds.last()), (61, Some(&254)));
+    let usage = world.query(0, SESSION);
+    assert_eq!(usage.counters[0].1.ul_packets, 60);
     world.assert_conserved();
 }

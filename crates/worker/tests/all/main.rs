@@ -21,6 +21,7 @@ mod common;
 mod connections;
 mod correlated;
 mod dropped;
+mod egress_queue_lives;
 mod egress_queues;
 mod fragmentation;
 mod fragments;

@@ -235,3 +235,68 @@ fn more_flows_than_queues_share_what_is_there() {
         assert_eq!(shaper.is_some(), shares, "no packet escapes its rate");
     }
 }
+
+#[test]
+fn each_rate_is_kept_once_however_many_there_are() {
+    let mut rules = session();
+    let pdr = rules.remove_pdr(PdrId(2)).unwrap();
+    for id in 0..12u16 {
+        let qer = Qer {
+            mbr: rates(1_000, 1_000 + u64::from(id)),
+            ..Qer::new(QerId(u32::from(100 + id)))
+        };
+        rules.create_qer(qer).unwrap();
+        let bearer = Pdr {
+            id: PdrId(100 + id),
+            qers: [QerId(u32::from(100 + id))].into_iter().collect(),
+            ..pdr.clone()
+        };
+        rules.create_pdr(bearer).unwrap();
+    }
+    let image = compiled_for(&rules, &network(false));
+    let plan = downlink(&image);
+    assert_eq!(plan.shapers.len(), EgressQueues::MAX);
+    for decision in decisions(&image)
+        .iter()
+        .filter(|one| one.direction == Direction::Downlink)
+    {
+        let slot = decision.qers.trailing_zeros() as usize;
+        let queue = plan.queues[plan.of(decision.marking, decision.qers)];
+        let shaper = queue
+            .shaper
+            .map(|place| usize::from(plan.shapers[usize::from(place)].slot));
+        let [_, is_metered] = image.block.meters[slot].map(|meter| meter.is_some());
+        assert_ne!(is_metered, shaper == Some(slot), "QER in slot {slot}");
+    }
+}
+
+#[test]
+fn dual_queues_take_two_places_and_what_finds_none_is_policed() {
+    let mut rules = session();
+    let pdr = rules.remove_pdr(PdrId(2)).unwrap();
+    for id in 0..8u16 {
+        let qer = Qer {
+            qfi: Qfi::new(10 + id as u8),
+            mbr: (id == 7).then(|| rates(1_000, 1_000)).flatten(),
+            ..Qer::new(QerId(u32::from(100 + id)))
+        };
+        rules.create_qer(qer).unwrap();
+        let flow = Pdr {
+            id: PdrId(100 + id),
+            precedence: crate::model::Precedence(u32::from(id)),
+            qers: [QerId(u32::from(100 + id))].into_iter().collect(),
+            ..pdr.clone()
+        };
+        rules.create_pdr(flow).unwrap();
+    }
+    let l4s = network(false);
+    let mut egress = l4s.egress().unwrap().clone();
+    let classes = egress.classes.all().iter().map(|class| EgressClass {
+        management: QueueManagement::L4s,
+        ..class.clone()
+    });
+    egress.classes = EgressClasses::new(classes.collect()).unwrap();
+    let image = compiled_for(&rules, &l4s.with_egress(Some(egress)));
+    assert_eq!(downlink(&image).queues.len(), 4);
+    assert_eq!(metered(&image, 107), [true; 2]);
+}
