@@ -51,6 +51,11 @@ impl Fault {
         }
     }
 
+    /// A fault of the port with this name.
+    pub(super) fn of_port(name: &Spanned<String>, message: &str) -> Self {
+        Self::new(name, format!("port `{}`: {message}", name.value))
+    }
+
     /// The error as a person reads it: where, what, and the line itself.
     pub(super) fn at(self, file: &str, text: &str) -> ConfigError {
         let (line, column) = (self.location.line() as usize, self.location.column() as usize);

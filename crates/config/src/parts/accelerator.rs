@@ -142,7 +142,7 @@ impl InBandConfig {
         let longest = port.mtu.value();
         let others = ports.iter().filter(|other| other.name.value != *name);
         let too_long = others
-            .filter(|other| field != "accelerator.link" || is_behind(other))
+            .filter(|other| field != "accelerator.link" || other.is_behind_accelerator())
             .find(|other| other.mtu.value() + IN_FRONT > longest);
         let fault = |other: &PortConfig| {
             let (name, mtu) = (&other.name.value, other.mtu.value());
@@ -157,15 +157,14 @@ impl InBandConfig {
     }
 }
 
-fn is_behind(port: &PortConfig) -> bool {
-    port.driver.as_ref().is_some_and(Driver::is_behind_accelerator)
-}
-
 impl Config {
     /// How many of the ports, the last ones, are behind an accelerator.
     #[must_use]
     pub fn ports_behind_accelerator(&self) -> usize {
-        self.ports.iter().filter(|port| is_behind(port)).count()
+        self.ports
+            .iter()
+            .filter(|port| port.is_behind_accelerator())
+            .count()
     }
 
     /// The port towards the accelerator.
@@ -212,9 +211,9 @@ impl Config {
 pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     check_ports(config)?;
     let Some(accelerator) = &config.accelerator else {
-        return match config.ports.iter().find(|port| is_behind(port)) {
-            Some(port) => Err(of_port(
-                port,
+        return match config.ports.iter().find(|port| port.is_behind_accelerator()) {
+            Some(port) => Err(Fault::of_port(
+                &port.name,
                 "driver: accelerator, and no `accelerator` is configured",
             )),
             None => Ok(()),
@@ -272,10 +271,6 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     }
 }
 
-fn of_port(port: &PortConfig, message: &str) -> Fault {
-    Fault::new(&port.name, format!("port `{}`: {message}", port.name.value))
-}
-
 fn check_ports(config: &Config) -> Result<(), Fault> {
     let mut macs = Vec::new();
     let mut is_any_before = false;
@@ -283,7 +278,7 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
         let Some(Driver::Accelerator { mac }) = &port.driver else {
             if is_any_before {
                 let message = "it comes behind ports of the accelerator, which are the last";
-                return Err(of_port(port, message));
+                return Err(Fault::of_port(&port.name, message));
             }
             continue;
         };
@@ -291,10 +286,13 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
         let station = parse_mac(mac).map(MacAddr).filter(|mac| mac.is_station());
         let Some(station) = station else {
             let message = format!("mac: `{mac}` is no station's MAC address such as 02:00:00:00:00:01");
-            return Err(of_port(port, &message));
+            return Err(Fault::of_port(&port.name, &message));
         };
         if macs.contains(&station) {
-            return Err(of_port(port, &format!("mac: another port has {mac}")));
+            return Err(Fault::of_port(
+                &port.name,
+                &format!("mac: another port has {mac}"),
+            ));
         }
         macs.push(station);
         let own = [
@@ -302,11 +300,14 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
             (port.checksums.is_some(), "checksums"),
         ];
         if let Some((_, field)) = own.into_iter().find(|(is_set, _)| *is_set) {
-            return Err(of_port(port, &format!("{field}: the accelerator has its own")));
+            return Err(Fault::of_port(
+                &port.name,
+                &format!("{field}: the accelerator has its own"),
+            ));
         }
         if config.lag_of(&port.name.value).is_some() {
-            return Err(of_port(
-                port,
+            return Err(Fault::of_port(
+                &port.name,
                 "a port of the accelerator cannot be a member of a LAG",
             ));
         }

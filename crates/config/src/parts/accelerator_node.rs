@@ -84,12 +84,7 @@ impl AcceleratorNodeConfig {
             return Err(Fault::new(&self.link.port, message));
         }
         for port in &self.ports {
-            let fault = |message: &str| {
-                Err(Fault::new(
-                    &port.name,
-                    format!("port `{}`: {message}", port.name.value),
-                ))
-            };
+            let fault = |message: &str| Err(Fault::of_port(&port.name, message));
             match &port.driver {
                 None | Some(Driver::Accelerator { .. }) => {
                     return fault("an accelerator has no LAGs, and no ports behind another one");

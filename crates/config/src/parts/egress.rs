@@ -7,7 +7,7 @@ use worker::EgressLimits;
 
 use crate::bounded::Bounded;
 use crate::error::Fault;
-use crate::schema::{AqmConfig, Config, Driver, EgressClassConfig, InstanceEgressConfig, PolicerKbit};
+use crate::schema::{AqmConfig, Config, EgressClassConfig, InstanceEgressConfig, PolicerKbit, PortConfig};
 
 fn rate(kbit: Option<PolicerKbit>) -> Rate {
     kbit.map_or(Rate::UNLIMITED, |kbit| Rate::from_kbit(kbit.value()))
@@ -72,10 +72,8 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
             )
         });
         let port = config.ports.iter().find(|port| port.egress_kbit.is_some());
-        let port = port.map(|port| {
-            let message = "egress_kbit: there are no classes of queues (`egress` of the file)";
-            Fault::new(&port.name, format!("port `{}`: {message}", port.name.value))
-        });
+        let message = "egress_kbit: there are no classes of queues (`egress` of the file)";
+        let port = port.map(|port| Fault::of_port(&port.name, message));
         return instance.or(port).map_or(Ok(()), Err);
     };
     check_classes(&egress.classes)?;
@@ -128,32 +126,29 @@ fn check_room(config: &Config) -> Result<(), Fault> {
 /// Packets leave by a LAG, not by its members, and by an accelerator at its own rates.
 fn check_ports(config: &Config) -> Result<(), Fault> {
     for port in config.ports.iter().filter(|port| port.egress_kbit.is_some()) {
-        let name = &port.name.value;
-        let message = match &port.driver {
-            Some(Driver::Accelerator { .. }) => "an accelerator has no queues",
-            _ if config.lag_of(name).is_some() => "it is a member of a LAG, which may have one",
-            _ => continue,
-        };
-        return Err(Fault::new(
-            &port.name,
-            format!("port `{name}`: egress_kbit: {message}"),
-        ));
+        if port.is_behind_accelerator() {
+            return Err(Fault::of_port(
+                &port.name,
+                "egress_kbit: an accelerator has no queues",
+            ));
+        }
+        if config.lag_of(&port.name.value).is_some() {
+            let message = "egress_kbit: it is a member of a LAG, which may have one";
+            return Err(Fault::of_port(&port.name, message));
+        }
     }
     Ok(())
 }
 
 /// A session whose packets wait here does not go to an accelerator, so it would not leave by a port of one in time.
 fn check_accelerator(config: &Config) -> Result<(), Fault> {
-    let is_behind = |name: &str| {
-        let mut ports = config.ports.iter();
-        ports.any(|port| port.name.value == name && matches!(port.driver, Some(Driver::Accelerator { .. })))
-    };
-    let with_queues = config
+    let port_of = |name: &str| config.ports.iter().find(|port| port.name.value == name);
+    let is_behind = |name: &str| port_of(name).is_some_and(PortConfig::is_behind_accelerator);
+    let mut with_queues = config
         .instances
         .iter()
         .filter(|instance| instance.egress.is_some());
-    let mut behind = with_queues.filter(|instance| is_behind(&instance.port.value));
-    match behind.next() {
+    match with_queues.find(|instance| is_behind(&instance.port.value)) {
         None => Ok(()),
         Some(instance) => Err(Fault::new(
             &instance.name,

@@ -41,6 +41,11 @@ pub struct PortConfig {
 }
 
 impl PortConfig {
+    /// Whether it is a port of the accelerator.
+    pub(crate) fn is_behind_accelerator(&self) -> bool {
+        self.driver.as_ref().is_some_and(Driver::is_behind_accelerator)
+    }
+
     const fn default_mtu() -> Bounded<1280, 9_216> {
         Bounded::new(1500)
     }

@@ -47,14 +47,10 @@ pub(super) fn egress_queues(
 
 /// The slots of the QERs whose rates are kept by queues: bit n is slot n.
 pub(super) fn shaped_slots(queues: &EgressQueues) -> u64 {
-    let flows = queues.queues.iter().filter(|queue| is_limited(queue));
+    let flows = queues.queues.iter().filter(|queue| queue.is_limited());
     flows.fold(queues.shared_slots(), |mask, queue| {
         mask | 1 << (queue.marking & 63)
     })
-}
-
-fn is_limited(queue: &EgressQueue) -> bool {
-    queue.maximum != Rate::UNLIMITED || queue.guaranteed != Rate::ZERO
 }
 
 /// Where packets of a forward go.
@@ -136,7 +132,7 @@ impl Planner<'_> {
     fn places_of(&self, queue: &EgressQueue) -> usize {
         let class = self.egress.classes.all().get(usize::from(queue.class));
         let is_l4s = class.is_some_and(|class| class.management == QueueManagement::L4s);
-        1 + usize::from(is_l4s && !is_limited(queue))
+        1 + usize::from(is_l4s && !queue.is_limited())
     }
 
     /// The PDRs of the direction that the QER in a slot applies to.

@@ -48,6 +48,13 @@ pub struct EgressQueue {
     pub burst_millis: u64,
 }
 
+impl EgressQueue {
+    /// Whether it has rates of its own.
+    pub fn is_limited(&self) -> bool {
+        self.maximum != Rate::UNLIMITED || self.guaranteed != Rate::ZERO
+    }
+}
+
 impl EgressQueues {
     /// The most queues of a session in one direction.
     pub const MAX: usize = 8;

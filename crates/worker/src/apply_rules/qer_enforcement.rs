@@ -2,7 +2,8 @@
 //!
 //! A verdict has a bit for each QER of its PDR. Gates are checked first, of all QERs at once; then each QER with an MBR
 //! or GBR meters the packet, and so do the policers and correlated QERs that sessions share. Packets above a rate are
-//! dropped, none is delayed. Rates of packets that no QER applies to are in `local/generated_packet_rate_limit.rs`.
+//! dropped, none is delayed: rates that queues keep have no meter (`rules::compile`). Rates of packets that no QER
+//! applies to are in `local/generated_packet_rate_limit.rs`.
 
 use flow::meter::{Colour, Offer, SharedMeters};
 use flow::{LiveBlock, Nanos, Verdict};

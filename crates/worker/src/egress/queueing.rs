@@ -3,9 +3,8 @@
 //! Packets have passed their meters and counters and have their headers. [`choose`](Queueing::choose) gives those that
 //! are to wait the fate to do so; stage `tx` puts them into queues ([`enqueue`](Queueing::enqueue)) and each poll takes
 //! out what may leave ([`depart`](Queueing::depart)). Who is next, and when, is the traffic manager's
-//! ([`tm::Manager`]);
-//! this module keeps the packets and what they have counted. A packet that is lost here is credited back. What a port
-//! does not take stays here and leaves later: nothing is lost for want of room in a transmit queue.
+//! ([`tm::Manager`]); this module keeps the packets and what they have counted. A packet that is lost here is credited
+//! back. What a port does not take stays here and leaves later, unless it takes nothing for long.
 //!
 //! The octets of a packet are those of its IP packet, as rates of QERs count. An instance adds the headers that its
 //! packets have, a port also what a frame takes on the wire.
@@ -83,17 +82,6 @@ pub(crate) struct Queueing<B> {
     records: Vec<Record>,
 }
 
-const NO_DEPARTURE: Departure = Departure {
-    slot: Slot(0),
-    queue: QueueId {
-        ue: tm::UeId(0),
-        place: 0,
-    },
-    octets: 0,
-    marks_ce: false,
-    sojourn: 0,
-};
-
 impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     /// The queues of a worker with this number of ports; `None` where its network has none.
     ///
@@ -144,7 +132,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             lost: Vec::with_capacity(BURST),
             outputs: (0..=ports).map(|_| Output::new()).collect(),
             standing: vec![0; standing],
-            departures: [NO_DEPARTURE; BURST],
+            departures: [Departure::NONE; BURST],
             batch: Batch::new(),
             records: Vec::with_capacity(BURST),
         })))

@@ -524,13 +524,6 @@ fn later_packets_pass_at_the_accelerator_alone() {
     let numbers: Vec<_> = flows.into_values().flatten().collect();
     assert_eq!(numbers, (3..1_000).collect::<Vec<_>>());
     assert_eq!(pair.host.offload_stats().left, 1);
-    eprintln!(
-        "{:?}\n{:?}\n{:?}\n{:?}",
-        pair.node.stats(),
-        pair.node.engine().stats().exceptions,
-        pair.node.engine().stats().settling,
-        pair.host.offload_stats()
-    );
     assert_eq!(pair.host.stats().ports, before, "none is the host's");
     let usage = pair.query(0);
     assert_eq!(counts(&usage)[0][2], 1_000);

@@ -230,11 +230,11 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     /// The rates of a queue's own. What is above the guaranteed one is of the last class, unless that goes before its
     /// own.
     fn rates(&self, queue: &EgressQueue) -> Option<QueueRates> {
-        let guaranteed =
-            (queue.guaranteed != Rate::ZERO).then(|| shaper(queue.guaranteed, queue.burst_millis));
-        if guaranteed.is_none() && queue.maximum == Rate::UNLIMITED {
+        if !queue.is_limited() {
             return None;
         }
+        let guaranteed =
+            (queue.guaranteed != Rate::ZERO).then(|| shaper(queue.guaranteed, queue.burst_millis));
         let all = self.nodes.classes.all();
         let own = all
             .get(usize::from(queue.class))
@@ -272,7 +272,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 /// Whether two plans have the same queues, at whatever rates.
 fn has_same_queues(old: &EgressQueues, new: &EgressQueues) -> bool {
     let queue = |queue: &EgressQueue| EgressQueue {
-        maximum: if is_limited(queue) {
+        maximum: if queue.is_limited() {
             Rate::ZERO
         } else {
             Rate::UNLIMITED
@@ -288,8 +288,4 @@ fn has_same_queues(old: &EgressQueues, new: &EgressQueues) -> bool {
         && slots(old) == slots(new)
         && old.queues.len() == new.queues.len()
         && old.queues.iter().zip(&new.queues).all(are_same)
-}
-
-fn is_limited(queue: &EgressQueue) -> bool {
-    queue.maximum != Rate::UNLIMITED || queue.guaranteed != Rate::ZERO
 }
