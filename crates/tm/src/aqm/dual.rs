@@ -74,8 +74,8 @@ pub(crate) struct Dual {
 
 impl Dual {
     /// Moves the base probability once for each period that is over (`dualpi2_update`). `delay`: that of the oldest
-    /// packet of both queues; RFC 9332 takes the classic one's alone, but then a low latency queue that does not react
-    /// to marks would never be dropped from.
+    /// packet of both queues, as in Appendix A.2, so that a low latency queue that does not react to marks is dropped
+    /// from, too; Appendix A.1 takes the classic one's alone.
     pub(crate) fn update(&mut self, times: &DualTimes, now: u32, delay: u32) {
         if !reached(now, self.next_update) {
             return;
