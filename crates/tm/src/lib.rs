@@ -2,8 +2,7 @@
 //!
 //! Terms are those of DPDK's `rte_tm`. Below a port there are *shared nodes* (VLAN, slice, data network), each with a
 //! shaper; below one of them the *node of a UE*, one for each session, with the session's private shaper; below that
-//! its
-//! *queues*, one for each QoS flow, some with rates of their own. Classes have strict priority over the whole port;
+//! its *queues*, one for each QoS flow, some with rates of their own. Classes have strict priority over the whole port;
 //! among equals nodes, UEs and queues take turns by octets (deficit round robin). What its shaper refuses waits in a
 //! timing wheel, with all that is below it, and is not looked at before.
 //!

@@ -419,3 +419,20 @@ fn what_there_is_no_room_for_is_refused_and_leaves_all_as_it_was() {
         "ues of a traffic manager is 0: 1 to 16777216 are allowed"
     );
 }
+
+#[test]
+fn what_a_queue_has_counted_stays_when_its_ue_gets_more() {
+    let mut bench = Bench::new(Limits::new(4, 32, 16), Shaper::UNLIMITED);
+    let queue = QueueSpec::new(Class::new(0), 1_000);
+    // Another's queue is beside the first one: it cannot grow where it is.
+    let [first, _] = [0, 1].map(|_| bench.ue(bench.port, Shaper::UNLIMITED, &[queue]));
+    let id = QueueId { ue: first, place: 0 };
+    for expected in [Ok(()), Err(LossReason::QueueFull)] {
+        assert_eq!(bench.send(id, 900).map(drop), expected);
+    }
+    for _ in 1..8 {
+        bench.manager.add_queue(first, &queue).unwrap();
+    }
+    let view = bench.manager.queue(id, Nanos(bench.now)).unwrap();
+    assert_eq!((view.packets, view.drops[LossReason::QueueFull as usize]), (1, 1));
+}

@@ -228,10 +228,7 @@ impl Manager {
         if of.places == 0 || run.1 < order {
             let first = self.queues.take(order).ok_or(TmError::QueuesFull)?;
             if of.places != 0 {
-                let old = run.0 as usize;
-                self.queues
-                    .of
-                    .copy_within(old..old + (1 << run.1), first as usize);
+                self.queues.copy(run.0, run.1, first);
                 self.queues.give_back(run.0, run.1);
             }
             (of.first, of.state) = (first, of.state & 0xf0 | order);
