@@ -327,7 +327,7 @@ impl World {
         let port = self.nodes[home][0].0;
         for _ in 0..budget {
             let best = self.best(home);
-            let mut out = [NOTHING];
+            let mut out = [Departure::NONE];
             let count = self.managers[home].dequeue(port, Nanos(self.now), &mut out);
             while let Some(loss) = self.managers[home].pop_loss() {
                 assert_eq!(loss.reason, LossReason::Aqm);
@@ -411,17 +411,6 @@ impl World {
             .for_each(|queue| queue.maximum.iter().for_each(Tokens::check_windows));
     }
 }
-
-const NOTHING: Departure = Departure {
-    slot: Slot(0),
-    queue: QueueId {
-        ue: UeId(0),
-        place: 0,
-    },
-    octets: 0,
-    marks_ce: false,
-    sojourn: 0,
-};
 
 /// What takes at most 67 ms a packet, so that all waits in the fast wheel.
 fn shapers() -> impl Strategy<Value = Shaper> {

@@ -18,7 +18,7 @@ use rules::testing::{self, GNB, UE, UserPacket};
 use worker::{BufferLimits, Command, Event, WorkerSelectionChange};
 
 use common::buffering::{BUFF, Case, LIMITS, numbered, with};
-use common::one_session::{events, ip, to_ue, uplink};
+use common::one_session::{events, hand_over, ip, to_ue, uplink};
 use common::{World, mac_of};
 
 fn reported(world: &mut World) -> usize {
@@ -282,17 +282,7 @@ fn an_end_marker_goes_into_the_old_tunnel_before_the_first_packet_of_the_new_one
         end_markers: vec![FarId(2), FarId(1), FarId(7)],
         ..ImmediateActions::default()
     };
-    case.change(immediate, |rules| {
-        let forwarding = Edit::Set(ForwardingParametersUpdate {
-            outer_header_creation: Edit::Set(target),
-            ..ForwardingParametersUpdate::default()
-        });
-        let update = FarUpdate {
-            forwarding,
-            ..FarUpdate::new(FarId(2))
-        };
-        rules.update_far(update).expect("it is there");
-    });
+    case.change(immediate, |rules| hand_over(rules, target));
     let sent = case.world.take();
     assert_eq!(sent.len(), 1, "plain and unknown FARs have no tunnel");
     let frame = &sent[0].1;
@@ -481,21 +471,11 @@ fn what_waits_for_a_gnb_goes_where_its_session_says_then() {
     case.world.send(1, &numbered(2));
     // A gNB behind a router that is known.
     let target = OuterHeaderCreation::gtpu_ipv4(Teid(99), [10, 200, 1, 1].into());
-    let forwarding = Edit::Set(ForwardingParametersUpdate {
-        outer_header_creation: Edit::Set(target),
-        ..ForwardingParametersUpdate::default()
-    });
     let immediate = ImmediateActions {
         end_markers: vec![FarId(2)],
         ..ImmediateActions::default()
     };
-    case.change(immediate, |rules| {
-        let update = FarUpdate {
-            forwarding,
-            ..FarUpdate::new(FarId(2))
-        };
-        rules.update_far(update).expect("it is there");
-    });
+    case.change(immediate, |rules| hand_over(rules, target));
     assert_eq!(case.out(), [2]);
     // The End Marker waits for the gNB that the UE has left.
     case.world.meet(N3, GNB.into());

@@ -27,7 +27,7 @@ use worker::{
 };
 
 use crate::common::buffering::{BUFF, LIMITS, numbered, with};
-use crate::common::one_session::{REMOTE, TEID, to_ue};
+use crate::common::one_session::{REMOTE, TEID, hand_over, to_ue};
 use crate::common::{World, frame};
 use crate::tracing::TERMS;
 
@@ -231,7 +231,7 @@ fn what_waits_and_end_markers_leave_alike() {
             ..ImmediateActions::default()
         };
         world.change(&image, immediate, |rules| {
-            move_to(rules, to(99, "2001:db8:200::2"))
+            hand_over(rules, to(99, "2001:db8:200::2"))
         });
         (flushed, world.take(), world.send(N6_PORT, &to_ue()))
     });
@@ -240,19 +240,6 @@ fn what_waits_and_end_markers_leave_alike() {
     all.iter().for_each(|(_, frame)| assert_right(frame));
     // The End Marker is our own.
     assert_eq!(twins.filled(), 6);
-}
-
-/// Another tunnel for the downlink.
-fn move_to(rules: &mut SessionRules, header: OuterHeaderCreation) {
-    let forwarding = ForwardingParametersUpdate {
-        outer_header_creation: Edit::Set(header),
-        ..ForwardingParametersUpdate::default()
-    };
-    let update = FarUpdate {
-        forwarding: Edit::Set(forwarding),
-        ..FarUpdate::new(FarId(2))
-    };
-    rules.update_far(update).expect("it is there");
 }
 
 #[test]

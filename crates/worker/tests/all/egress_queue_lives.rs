@@ -8,14 +8,15 @@ use proptest::prelude::*;
 use rules::SessionRules;
 use rules::image::{ImmediateActions, MeterShare, SessionChange, SessionImage};
 use rules::model::{
-    ApplyAction, BitRates, BitsPerSecond, Edit, FarId, FarUpdate, ForwardingParametersUpdate,
-    OuterHeaderCreation, PdrId, QerId, QerUpdate,
+    ApplyAction, BitRates, BitsPerSecond, Edit, FarId, FarUpdate, OuterHeaderCreation, PdrId, QerId,
+    QerUpdate,
 };
 use rules::network::QueueManagement;
 use rules::testing;
 
 use super::egress_queues::{Case, DEFAULT, FREE, SESSION, VOICE, network, offer, packet, rules, waiting};
 use common::World;
+use common::one_session::hand_over;
 
 /// What happens to a session.
 #[derive(Clone, Copy, Debug)]
@@ -149,17 +150,7 @@ impl Life {
             end_markers: vec![FarId(2)],
             ..ImmediateActions::default()
         };
-        self.edit(immediate, |rules| {
-            let forwarding = Edit::Set(ForwardingParametersUpdate {
-                outer_header_creation: Edit::Set(target),
-                ..ForwardingParametersUpdate::default()
-            });
-            let update = FarUpdate {
-                forwarding,
-                ..FarUpdate::new(FarId(2))
-            };
-            rules.update_far(update).expect("it is there");
-        });
+        self.edit(immediate, |rules| hand_over(rules, target));
     }
 
     fn end(&mut self) {

@@ -21,7 +21,7 @@ use rules::testing::{self, UE, UserPacket, pdr, ue_ip};
 use worker::mem::MemBuf;
 use worker::{ApplyError, Command, EgressLimits, WorkerSelectionChange};
 
-use common::one_session::{REMOTE, TEID, session, to_ue, uplink};
+use common::one_session::{REMOTE, TEID, hand_over, session, to_ue, uplink};
 use common::{World, frame};
 
 pub const SESSION: SessionIndex = SessionIndex(1);
@@ -371,15 +371,7 @@ fn an_end_marker_comes_behind_what_waited_for_its_tunnel() {
     };
     world.change(&image, immediate, |rules| {
         let target = OuterHeaderCreation::gtpu_ipv4(Teid(99), "10.200.1.1".parse().expect("an address"));
-        let forwarding = Edit::Set(ForwardingParametersUpdate {
-            outer_header_creation: Edit::Set(target),
-            ..ForwardingParametersUpdate::default()
-        });
-        let update = FarUpdate {
-            forwarding,
-            ..FarUpdate::new(FarId(2))
-        };
-        rules.update_far(update).expect("it is there");
+        hand_over(rules, target);
     });
     world.poll();
     let out = world.take();

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use flow::PortId;
 use packet::{DropReason, MacAddr, Teid};
 use rules::image::ImmediateActions;
-use rules::model::{Edit, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation};
+use rules::model::{FarId, OuterHeaderCreation};
 use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, tunnelled};
 use transport::lag::{End, Lacpdu, LagShare, SLOW_PROTOCOLS};
 use worker::{Command, Event, LagHash, LagPorts};
 
-use common::one_session::{REMOTE, TEID, events, session, to_ue, uplink};
+use common::one_session::{REMOTE, TEID, events, hand_over, session, to_ue, uplink};
 use common::{PEER_MAC, World, frame, our_mac};
 
 pub(crate) const LAG: PortId = PortId(1);
@@ -222,17 +222,7 @@ fn end_markers(share: u8, tunnels: std::ops::Range<u32>) -> BTreeMap<PortId, usi
             ..ImmediateActions::default()
         };
         let next = OuterHeaderCreation::gtpu_ipv4(Teid(teid), GNB);
-        image = world.change(&image, immediate, |rules| {
-            let forwarding = Edit::Set(ForwardingParametersUpdate {
-                outer_header_creation: Edit::Set(next),
-                ..ForwardingParametersUpdate::default()
-            });
-            let update = FarUpdate {
-                forwarding,
-                ..FarUpdate::new(FarId(2))
-            };
-            rules.update_far(update).expect("it is there");
-        });
+        image = world.change(&image, immediate, |rules| hand_over(rules, next));
         let out = world.take();
         let [(port, marker)] = &out[..] else {
             panic!("{out:?}")

@@ -18,9 +18,7 @@ use offload::in_band::{Agent, InBand, greeting};
 use packet::{DropReason, MacAddr, Teid};
 use rules::SessionRules;
 use rules::image::{ImmediateActions, SessionChange, SessionImage, UsageSnapshot};
-use rules::model::{
-    ApplyAction, Edit, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation, UrrId,
-};
+use rules::model::{ApplyAction, FarId, FarUpdate, OuterHeaderCreation, UrrId};
 use rules::network::{Mss, Network};
 use rules::testing::{self, GNB};
 use worker::behind_accelerator::{AcceleratorPort, BehindAccelerator};
@@ -29,7 +27,7 @@ use worker::{
     BufferLimits, Command, ControlEnd, Event, OffloadPolicy, Stays, Worker, WorkerConfig, control_channel,
 };
 
-use common::one_session::{from_ue, session, to_ue, uplink};
+use common::one_session::{from_ue, hand_over, session, to_ue, uplink};
 use common::{frame, our_mac};
 
 pub const HOST: MacAddr = MacAddr([2, 0, 0, 0, 2, 1]);
@@ -416,15 +414,7 @@ fn a_change_finds_the_session_at_home_and_all_that_was_counted() {
     // A handover: the session comes home for it, and leaves again with the next packet.
     let mut rules = session();
     let mut image = |case: &Case, generation| {
-        let forwarding = ForwardingParametersUpdate {
-            outer_header_creation: Edit::Set(OuterHeaderCreation::gtpu_ipv4(Teid(99), GNB)),
-            ..ForwardingParametersUpdate::default()
-        };
-        let update = FarUpdate {
-            forwarding: Edit::Set(forwarding),
-            ..FarUpdate::new(FarId(2))
-        };
-        rules.update_far(update).expect("it is there");
+        hand_over(&mut rules, OuterHeaderCreation::gtpu_ipv4(Teid(99), GNB));
         case.image(&rules, generation)
     };
     let change = SessionChange::Replace(image(&case, 1), ImmediateActions::default());

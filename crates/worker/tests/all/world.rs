@@ -19,8 +19,8 @@ use transport::NeighbourMessage;
 use worker::{ApplyError, Budgets, Command, Event, IdleTimes};
 
 use common::one_session::{
-    GNB_TEID, REMOTE, TEID, error_indication, events, fix_lengths, from_ue, ip, reason, reason_of_frame,
-    session, to_ue, uplink, world,
+    GNB_TEID, REMOTE, TEID, error_indication, events, fix_lengths, from_ue, hand_over, ip, reason,
+    reason_of_frame, session, to_ue, uplink, world,
 };
 use common::{PEER_MAC, World, frame, mac_of, our_mac};
 
@@ -114,18 +114,7 @@ fn change(world: &mut World, edit: impl FnOnce(&mut SessionRules)) -> bool {
 fn a_handover_touches_no_flow() {
     let mut world = world();
     let target = OuterHeaderCreation::gtpu_ipv4(Teid(99), Ipv4Addr::new(10, 200, 1, 1));
-    let stale = change(&mut world, |rules| {
-        let forwarding = Edit::Set(ForwardingParametersUpdate {
-            outer_header_creation: Edit::Set(target),
-            ..ForwardingParametersUpdate::default()
-        });
-        rules
-            .update_far(FarUpdate {
-                forwarding,
-                ..FarUpdate::new(FarId(2))
-            })
-            .expect("it is there");
-    });
+    let stale = change(&mut world, |rules| hand_over(rules, target));
     assert!(!stale);
     let out = world.send(1, &to_ue());
     assert_eq!(out[0].1[..6], mac_of(InstanceId(0), ip("10.0.3.254")).0);

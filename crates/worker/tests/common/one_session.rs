@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use packet::{DropReason, Teid, checksum};
 use rules::model::{
-    AccessList, Edit, LocalPolicy, OuterHeaderCreation, PdiUpdate, PdrId, PdrUpdate, UeIpAddress,
+    AccessList, Edit, FarId, FarUpdate, ForwardingParametersUpdate, LocalPolicy, OuterHeaderCreation,
+    PdiUpdate, PdrId, PdrUpdate, UeIpAddress,
 };
 use rules::network::{BoundAccessList, Network, SessionScope};
 use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, pdu_session, tunnelled};
@@ -24,6 +25,19 @@ pub const GNB_TEID: u32 = 77;
 /// The session.
 pub fn session() -> SessionRules {
     pdu_session(TEID, OuterHeaderCreation::gtpu_ipv4(Teid(GNB_TEID), GNB))
+}
+
+/// The downlink into another tunnel, as at a handover.
+pub fn hand_over(rules: &mut SessionRules, tunnel: OuterHeaderCreation) {
+    let forwarding = ForwardingParametersUpdate {
+        outer_header_creation: Edit::Set(tunnel),
+        ..ForwardingParametersUpdate::default()
+    };
+    let update = FarUpdate {
+        forwarding: Edit::Set(forwarding),
+        ..FarUpdate::new(FarId(2))
+    };
+    rules.update_far(update).expect("it is there");
 }
 
 /// Gives these rules, those of [`session`] or like them, another tunnel and another UE.
