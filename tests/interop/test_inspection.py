@@ -49,7 +49,7 @@ def lab(request):
 
 @contextlib.contextmanager
 def servers(lab):
-    """Serves every host; gives what was asked for so far: (transport, port of the client) and what."""
+    """Serves every host; gives what was asked for so far: transport, ports of client and server, and what."""
     process = lab.dn.popen(os.environ["WEB"], "serve", DN, stdout=subprocess.PIPE, text=True)
     asked = []
     try:
@@ -58,8 +58,13 @@ def servers(lab):
     finally:
         process.terminate()
         for line in process.communicate(timeout=10)[0].splitlines():
-            transport, client, what = line.split()
-            asked.append((transport, int(client.rpartition(":")[2]), what))
+            transport, client, server_port, what = line.split()
+            asked.append((transport, (int(client.rpartition(":")[2]), int(server_port)), what))
+
+
+def ports_of(request):
+    """Of a request to nginx, as of the flow that it is in."""
+    return request.port, request.server_port
 
 
 @contextlib.contextmanager
@@ -68,7 +73,7 @@ def nginx_servers(lab):
     asked = []
     with nginx.serving(lab) as requests:
         yield asked
-    asked += [("tcp", one.port, one.what) for one in requests]
+    asked += [("tcp", ports_of(one), one.what) for one in requests]
 
 
 def web(lab, command, *urls):
@@ -117,7 +122,8 @@ def packets(capture, ue):
             head, payload = int(heads[at]) + int(tcp_heads[0]), int(carried[0])
             octets += head * ((payload - 1) // (MTU - head) if payload else 0)
         name = names[0] or (hosts[0].partition(":")[0] + paths[0] if hosts[0] else "")
-        yield float(time), (transport, here[0] if is_up else here[1]), is_up, octets, payload, bool(odd[0]), name
+        # A client's port is that of several connections, to several ports of the server.
+        yield float(time), (transport, tuple(here if is_up else here[::-1])), is_up, octets, payload, bool(odd[0]), name
 
 
 def expected(capture, ue):
@@ -183,7 +189,7 @@ def check(lab, session, ue, asked, link="n3", tls=()):
     eventually(is_captured, "tcpdump has written what was billed")
     octets, race, named = seen
     # tshark and the servers agree on the last host of each flow, where a flow had one.
-    last = {(transport, port): content_of(what) for transport, port, what in asked}
+    last = {(transport, ports): content_of(what) for transport, ports, what in asked}
     assert {flow: content for flow, (content, _) in named.items()} == last
     assert sum(octets.values()) == sum(counted[content] for content in octets), (octets, counted)
     for content in octets:
@@ -267,7 +273,7 @@ def test_parallel_connections_of_two_ues_are_billed_to_the_octet(lab):
             assert max(one.request for one in own if one.server_port == 443) == 3, own
             assert [one.request for one in own if one.server_port == 80].count(6) == 1, own
             assert all(one.sni == one.what.partition("/")[0] for one in own if one.server_port == 443), own
-            asked = [("tcp", one.port, one.what) for one in own]
+            asked = [("tcp", ports_of(one), one.what) for one in own]
             for link in ("n6", "n3"):
                 counted = check(view, session, ue, asked, link, tls=("video",))
             sent = collections.Counter()
@@ -411,8 +417,8 @@ def test_applications_of_pfds_are_counted_by_their_names(lab):
             octets[application] += length
             race += length if not is_up and time - since < RACE_S else 0
         # The servers agree with tshark about the last name of each flow.
-        assert {(transport, port): application_of(what, transport, is_http.get((transport, port)))
-                for transport, port, what in asked} == {flow: application for flow, (application, _) in now.items()}
+        assert {(transport, ports): application_of(what, transport, is_http.get((transport, ports)))
+                for transport, ports, what in asked} == {flow: application for flow, (application, _) in now.items()}
         assert sum(octets.values()) == sum(counted.values()), (octets, counted)
         for application in [*APPLICATIONS, "rest"]:
             assert abs(octets[application] - counted[application]) <= race, (application, octets, counted, race)

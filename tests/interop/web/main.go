@@ -47,10 +47,10 @@ func certificate() (tls.Certificate, error) {
 
 var log sync.Mutex
 
-func handler(transport string) http.Handler {
+func handler(transport string, port int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		log.Lock()
-		fmt.Println(transport, r.RemoteAddr, r.Host+r.URL.Path)
+		fmt.Println(transport, r.RemoteAddr, port, r.Host+r.URL.Path)
 		log.Unlock()
 		octets := 100
 		for _, part := range strings.Split(r.URL.Path, "/") {
@@ -82,13 +82,13 @@ func serve(address string) error {
 	}
 	failed := make(chan error, 3)
 	config := &tls.Config{Certificates: []tls.Certificate{cert}}
-	go func() { failed <- http.Serve(plain, handler("tcp")) }()
+	go func() { failed <- http.Serve(plain, handler("tcp", 80)) }()
 	go func() {
-		server := http.Server{Handler: handler("tcp"), TLSConfig: config}
+		server := http.Server{Handler: handler("tcp", 443), TLSConfig: config}
 		failed <- server.ServeTLS(secure, "", "")
 	}()
 	go func() {
-		server := http3.Server{Handler: handler("udp"), TLSConfig: http3.ConfigureTLSConfig(config)}
+		server := http3.Server{Handler: handler("udp", 443), TLSConfig: http3.ConfigureTLSConfig(config)}
 		failed <- server.Serve(datagrams)
 	}()
 	fmt.Println("serving")
