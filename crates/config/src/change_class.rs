@@ -195,6 +195,8 @@ pub(crate) const RULES: &[FieldRule] = &[
     live("forwarding_policies[].*"),
     live("policers").keyed(&["name"]),
     live("policers[].*"),
+    restart("policers[].shape"),
+    restart("policers[].weight"),
     live("domain_lists"),
     live("domain_lists[].*"),
     live("access_lists").keyed(&["name"]),

@@ -168,7 +168,7 @@ pub fn compile_after(
             + weights(&pools).count()) as u8,
         units: mask(slots.events().map(|one| one.slot.into())),
         weights: weights(&pools).collect(),
-        shared: rules.policers(),
+        shared: network.policers().metered_of(rules.policers()),
         ..BlockImage::default()
     };
     Ok(SessionImage {

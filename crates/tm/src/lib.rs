@@ -31,7 +31,7 @@ pub use aqm::AqmTimes;
 pub use ids::{Class, Ecn, LossReason, NodeId, QueueId, Slot, UeId};
 pub use manager::{Arrival, Departure, Held, Loss, Manager, UeState};
 pub use spec::{Aqm, Limits, MOST_LEVELS, NodeSpec, QueueRates, QueueSpec, Shaper, TmError, UeSpec};
-pub use views::{ClassView, QueueView};
+pub use views::{ClassView, NodeDemand, QueueView};
 
 /// A worker's manager moves to its thread, once.
 const _: () = {

@@ -28,6 +28,12 @@ pub(crate) struct Node {
     pub(crate) quantum: i32,
     /// Nodes and UEs below it.
     pub(crate) children: u32,
+    /// UEs in its rings, for each class that they are there for.
+    pub(crate) ues: u32,
+    /// Octets that its shaper has let pass since [`Manager::take_demands`](crate::Manager::take_demands).
+    pub(crate) passed: u64,
+    /// Whether its shaper has refused another packet since then.
+    pub(crate) has_refused: bool,
     /// By class: octets that are left of a turn.
     pub(crate) deficits: [i32; Class::COUNT],
     pub(crate) rings: [Fifo; Class::COUNT],

@@ -123,7 +123,7 @@ impl Shaper {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeSpec {
     /// The node above: a VLAN's is its port, a slice's its VLAN or port, a data network's its slice. At most
-    /// [`MOST_LEVELS`] nodes are above each other.
+    /// [`MOST_LEVELS`] nodes are above each other: these, and a data network's of a slice.
     pub parent: Option<NodeId>,
     /// Its shared shaper.
     pub shaper: Shaper,
@@ -134,7 +134,7 @@ pub struct NodeSpec {
 }
 
 /// Shared nodes above each other, at most.
-pub const MOST_LEVELS: usize = 4;
+pub const MOST_LEVELS: usize = 5;
 
 /// A UE's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,6 +19,16 @@ pub struct ClassView {
     pub drops: [u64; LossReason::COUNT],
 }
 
+/// What a shared node asks of its rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeDemand {
+    /// Octets that left through it, with what packets take there beyond their own.
+    pub octets: u64,
+    /// Where its shaper has refused packets: the UEs that wait for it now, each for every class that it waits with.
+    /// `None`: it could have sent more.
+    pub waiting: Option<u32>,
+}
+
 /// A queue; of a dual queue both together, but for `low_latency`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueView {

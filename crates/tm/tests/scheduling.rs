@@ -436,3 +436,61 @@ fn what_a_queue_has_counted_stays_when_its_ue_gets_more() {
     let view = bench.manager.queue(id, Nanos(bench.now)).unwrap();
     assert_eq!((view.packets, view.drops[LossReason::QueueFull as usize]), (1, 1));
 }
+
+/// What each node has sent and who waits for it, by node.
+fn demands(manager: &mut Manager) -> Vec<(NodeId, u64, Option<u32>)> {
+    let mut all = Vec::new();
+    manager.take_demands(|node, demand| all.push((node, demand.octets, demand.waiting)));
+    all
+}
+
+#[test]
+fn a_node_tells_what_it_has_sent_and_how_many_ues_its_shaper_keeps_waiting() {
+    let mut bench = Bench::new(Limits::new(16, 16, 1_024), Shaper::UNLIMITED);
+    let port = bench.port;
+    let slow = bench
+        .manager
+        .add_node(node(Some(port), shaper(8_000, 3_000), 1))
+        .unwrap();
+    let below = bench
+        .manager
+        .add_node(node(Some(slow), Shaper::UNLIMITED, 1))
+        .unwrap();
+    let free = bench
+        .manager
+        .add_node(node(Some(port), Shaper::UNLIMITED, 1))
+        .unwrap();
+    let spec = [QueueSpec::new(Class::new(3), 1 << 20)];
+    let ues = [slow, below, below, free].map(|node| bench.ue(node, Shaper::UNLIMITED, &spec));
+    // One that its own shaper keeps waiting asks nothing of the node.
+    let slower = bench.ue(below, shaper(8, 1_518), &spec);
+    for ue in ues.into_iter().chain([slower]) {
+        bench.fill(queue(ue, 0), 20, 1_000);
+    }
+    let mut left = std::collections::HashMap::new();
+    for _ in 0..10 {
+        bench.now += 1_000_000;
+        while let Some(departure) = bench.next() {
+            *left.entry(departure.queue.ue).or_insert(0) += u64::from(departure.octets);
+        }
+    }
+    let of = |ues: &[UeId]| {
+        ues.iter()
+            .map(|ue| left.get(ue).copied().unwrap_or(0))
+            .sum::<u64>()
+    };
+    let all = [ues[0], ues[1], ues[2], ues[3], slower];
+    assert_eq!(of(&[ues[3]]), 20_000, "nothing held it");
+    assert_eq!(of(&[slower]), 1_000);
+    assert_eq!(
+        demands(&mut bench.manager),
+        [
+            (port, of(&all), None),
+            (slow, of(&[ues[0], ues[1], ues[2], slower]), Some(3)),
+            (below, of(&[ues[1], ues[2], slower]), None),
+            (free, 20_000, None),
+        ]
+    );
+    let nothing = [port, slow, below, free].map(|node| (node, 0, None));
+    assert_eq!(demands(&mut bench.manager), nothing, "it was taken");
+}

@@ -34,6 +34,7 @@ use super::balance::{Balancer, Load};
 use super::convert::{command, fault};
 use super::echo;
 use super::inspect::{InspectError, Inspection, Inspections, inspect};
+use super::leases::Leases;
 use super::mirror::{MirrorFault, MirrorWanted};
 use super::neighbours::{SharedNeighbours, Table, prepare};
 use super::path_mtus::PathMtus;
@@ -44,7 +45,6 @@ use super::reconfigure::{FixedNeighbours, Reconfigurations, ReconfigureError, Re
 use super::session_keeping::SessionKeeping;
 use super::session_store::SessionKeeper;
 use super::session_transfer::{NodeExport, SessionTransfer};
-use super::shared_rates::SharedRates;
 use super::usage_record_writer::UsageRecordWriter;
 use super::workers::Workers;
 use config::{Config, StaticNeighbour};
@@ -100,7 +100,7 @@ pub struct Control {
     admission: AdmissionQueue,
     workers: Workers,
     balancer: Option<Balancer>,
-    shared_rates: SharedRates,
+    leases: Leases,
     moved: VecDeque<Moved>,
     inspections: Inspections,
     record_writer: Option<UsageRecordWriter>,
@@ -130,9 +130,9 @@ impl Control {
             config.random,
         );
         let workers = Workers::new(links);
-        let shared_rates = SharedRates::new(config.network.policers(), workers.count());
+        let leases = Leases::new(&config.network, workers.count());
         let mut control = Self {
-            shared_rates,
+            leases,
             endpoint,
             addresses: config.addresses,
             admission: AdmissionQueue::new(AdmissionLimits::default()),
@@ -258,7 +258,7 @@ impl Control {
     pub fn poll_timeout(&self, now: Nanos) -> Option<Nanos> {
         let neighbours = self.neighbours.at(now).neighbours.poll_timeout();
         let balancer = self.balancer.as_ref().map(Balancer::poll_timeout);
-        let shared_rates = self.shared_rates.poll_timeout();
+        let leases = self.leases.poll_timeout();
         let lags = self.port_links.poll_timeout();
         let paths = self.path_mtus.poll_timeout();
         let endpoint = self.endpoint.poll_timeout();
@@ -267,7 +267,7 @@ impl Control {
             endpoint,
             neighbours,
             balancer,
-            shared_rates,
+            leases,
             lags,
             paths,
             reconfiguration,
@@ -370,7 +370,7 @@ impl Control {
             endpoint: &mut self.endpoint,
             neighbours: &self.neighbours,
             workers: &mut self.workers,
-            shared_rates: &mut self.shared_rates,
+            leases: &mut self.leases,
             path_mtus: &mut self.path_mtus,
             network: &mut self.network,
             fixed_neighbours: &mut self.fixed_neighbours,
@@ -525,17 +525,15 @@ impl Control {
         }
     }
 
-    /// Divides the rates of policers and of correlated QERs among the workers, and asks them what they need. A worker
+    /// Divides the rates that workers keep together among them, and asks them what they need. A worker
     /// has its share before it gets the session that needs it.
     fn lease(&mut self, now: Nanos) -> bool {
-        let workers = &mut self.workers;
-        let mut send = |worker: usize, command| workers.send(WorkerId(worker as u16), command);
         let mut busy = false;
         while let Some(rate) = self.endpoint.poll_shared_rate() {
-            self.shared_rates.set(&rate, &mut send);
+            self.leases.set(&rate, &mut self.workers);
             busy = true;
         }
-        busy | self.shared_rates.poll(now, send)
+        busy | self.leases.poll(now, &mut self.workers)
     }
 
     fn take_events(&mut self, now: Nanos) -> bool {
@@ -571,7 +569,8 @@ impl Control {
                 spent: _,
             } => self.applied(now, op, outcome),
             Event::Fenced { op, outcome } => self.applied(now, op, outcome.map(|()| None)),
-            Event::SharedDemand { demand } => self.shared_rates.handle_demand(worker, &demand),
+            Event::SharedDemand { demand } => self.leases.handle_demand(worker, &demand),
+            Event::EgressDemands { demands } => self.leases.handle_egress_demands(worker, &demands),
             Event::Inspected { question, status } => self.inspections.handle_status(question, status),
             Event::Queried { op, outcome } => self.applied(now, op, outcome.map(Some)),
             Event::Neighbour {
@@ -627,9 +626,7 @@ impl Control {
                 peer,
                 local,
                 sequence,
-            } => {
-                self.handle_echo_response(now, peer, local, sequence);
-            }
+            } => self.handle_echo_response(now, peer, local, sequence),
             Event::CounterReached {
                 session,
                 urr,

@@ -13,6 +13,7 @@ mod echo;
 pub mod format;
 pub mod identifiers;
 mod inspect;
+mod leases;
 mod mirror;
 mod n4_config;
 mod neighbours;
@@ -24,7 +25,6 @@ mod reconfigure;
 mod session_keeping;
 mod session_store;
 mod session_transfer;
-mod shared_rates;
 mod usage_record_writer;
 mod workers;
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::{Config, StaticNeighbour};
-use flow::{Nanos, WorkerId};
+use flow::Nanos;
 use n4::Endpoint;
 use rules::Predefined;
 use rules::network::Network;
@@ -21,6 +21,7 @@ use session::{Departed, Departing, Pool, Search};
 use transport::{NeighbourError, NeighboursConfig};
 use worker::{Command, InterfaceSettings, NetworkTables};
 
+use super::leases::Leases;
 use super::n4_config::n4_config;
 use super::neighbours::SharedNeighbours;
 use super::path_mtus::PathMtus;
@@ -28,7 +29,6 @@ use super::reconfigure::{
     Before, FixedNeighbours, NeighbourSet, Next, Preparation, Reconfigurations, ReconfigureError,
     Reconfigured, Stage, routers,
 };
-use super::shared_rates::SharedRates;
 use super::workers::Workers;
 
 /// Session indexes that are searched in one poll.
@@ -47,7 +47,7 @@ pub(super) struct Reconfiguration<'a> {
     pub endpoint: &'a mut Endpoint,
     pub neighbours: &'a SharedNeighbours,
     pub workers: &'a mut Workers,
-    pub shared_rates: &'a mut SharedRates,
+    pub leases: &'a mut Leases,
     pub path_mtus: &'a mut PathMtus,
     pub network: &'a mut Arc<Network>,
     pub fixed_neighbours: &'a mut FixedNeighbours,
@@ -270,13 +270,9 @@ impl Reconfiguration<'_> {
         } = *preparation.next;
         self.path_mtus.set_bounds(path_mtu_age, path_mtu_least);
         self.change_neighbours(now, &neighbours, &fixed);
-        let policers = (preparation.before.network.policers(), network.policers());
         let count = self.workers.count();
-        let workers = &mut *self.workers;
-        self.shared_rates
-            .change_policers(policers, count, |worker, command| {
-                workers.send(WorkerId(worker as u16), command);
-            });
+        self.leases
+            .change_network(&preparation.before.network, &network, self.workers);
         self.endpoint.reconfigure(now, &network, n4);
         let table = self.neighbours.at(now);
         let tables = || {

@@ -70,6 +70,13 @@ pub enum Command {
         /// The meters, with room for the answer.
         demand: Box<[Demand]>,
     },
+    /// Requests what has left by the nodes before ports, and who waits. The response is [`Event::EgressDemands`].
+    EgressDemands,
+    /// Sets the parts that nodes before ports have of their rates.
+    EgressLeases {
+        /// The parts. A node that is another rate's by now stays as it is.
+        leases: Box<[EgressLease]>,
+    },
     /// Which members of a LAG carry frames. Sent to every worker.
     Lag {
         /// The LAG.
@@ -296,6 +303,41 @@ pub struct QueueStatus {
     pub view: QueueView,
 }
 
+/// A rate of packets that leave, which nodes of the traffic managers of all workers have parts of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EgressRate {
+    /// That of a port.
+    Port(PortId),
+    /// That of an instance.
+    Instance(InstanceId),
+    /// That of a policer which shapes, by its number.
+    Policer(SharedId, Direction),
+}
+
+/// What a node has sent, and who waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EgressDemand {
+    /// The rate that the node has a part of.
+    pub rate: EgressRate,
+    /// The node's number in its worker.
+    pub node: u16,
+    /// Octets, as the rate counts them, since the last request.
+    pub octets: u64,
+    /// Where its part was not enough: how many sessions wait, each for every class that it waits with.
+    pub waiting: Option<u32>,
+}
+
+/// The part of a rate that a node has from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EgressLease {
+    /// The rate.
+    pub rate: EgressRate,
+    /// The node's number in its worker.
+    pub node: u16,
+    /// The part.
+    pub part: Rate,
+}
+
 /// An event from a worker to control.
 #[derive(Debug)]
 pub enum Event {
@@ -337,6 +379,11 @@ pub enum Event {
     SharedDemand {
         /// The meters, each with the octets since the last request.
         demand: Box<[Demand]>,
+    },
+    /// What has left by the nodes before ports since the last request, and who waits.
+    EgressDemands {
+        /// Of all nodes that are there.
+        demands: Box<[EgressDemand]>,
     },
     /// What URRs have counted, of sessions whose counters have changed since they were looked at last
     /// ([`WorkerConfig::checkpoint_interval`](crate::WorkerConfig::checkpoint_interval)). All URRs of a session are in

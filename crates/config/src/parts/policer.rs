@@ -1,11 +1,11 @@
 //! Policers: checks, and the policers of the network.
 
 use flow::meter::Rate;
-use rules::network::{Policer, Policers, SessionScope};
+use rules::network::{Egress, Policer, Policers, Roles, SessionScope};
 
 use super::scope::scope;
 use crate::error::Fault;
-use crate::schema::{Config, PolicerConfig, PolicerKbit};
+use crate::schema::{Config, InstanceConfig, PolicerConfig, PolicerKbit, Role};
 
 impl PolicerConfig {
     fn scope(&self) -> Result<SessionScope, &'static str> {
@@ -20,6 +20,8 @@ impl PolicerConfig {
             // The check has refused what is none.
             scope: self.scope().unwrap_or_default(),
             rates: [rate(self.uplink_kbit), rate(self.downlink_kbit)],
+            shapes: self.shape,
+            weight: self.weight.value() as u8,
         }
     }
 }
@@ -56,6 +58,52 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
         if earlier.any(|other| other.scope.is_same(&policer.scope)) {
             return fault("another is for the same sessions");
         }
+        if one.weight.value() != 1 && !one.shape {
+            return fault("weight: only with `shape`");
+        }
+        if one.shape
+            && let Some(message) = why_nothing_waits(config)
+        {
+            return fault(&message);
+        }
     }
-    Ok(())
+    check_nodes(config, policers)
+}
+
+/// Why packets of a policer that shapes would not all wait in queues.
+fn why_nothing_waits(config: &Config) -> Option<String> {
+    if config.egress.is_none() {
+        return Some("shape: there are no classes of queues (`egress` of the file)".into());
+    }
+    let leads_out = |instance: &&InstanceConfig| instance.roles.iter().any(|role| role.bit() != Roles::N4U);
+    let mut leading = config.instances.iter().filter(leads_out);
+    let without = leading.find(|instance| instance.egress.is_none())?;
+    Some(format!(
+        "shape: packets of its sessions may leave by instance `{}`, which has no `egress`",
+        without.name.value
+    ))
+}
+
+/// Policers have a node below each instance and direction.
+fn check_nodes(config: &Config, policers: Vec<Policer>) -> Result<(), Fault> {
+    let Some(last) = config.policers.iter().rfind(|policer| policer.shape) else {
+        return Ok(());
+    };
+    // What else is wrong with them was found before.
+    let each = Policers::new(policers).map_or(0, |policers| policers.shaped_nodes());
+    let directions = |instance: &InstanceConfig| match instance.roles.contains(&Role::N6) {
+        true => 1,
+        false => 2,
+    };
+    let below: usize = config.instances.iter().map(directions).sum();
+    let nodes = config.ports.len() + config.instances.len() + each * below;
+    let most = usize::from(Egress::MOST_NODES);
+    if nodes <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "policer `{}`: shape: {nodes} nodes of policers below instances are more than {most}",
+        last.name.value
+    );
+    Err(Fault::new(&last.name, message))
 }

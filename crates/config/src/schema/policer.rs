@@ -29,6 +29,20 @@ pub struct PolicerConfig {
     /// The same downlink.
     #[serde(default)]
     pub downlink_kbit: Option<Kbit>,
+    /// Whether packets above the rates wait in queues (`egress`) instead of being dropped: then every instance towards
+    /// gNBs, other user planes and data networks has queues; no.
+    #[serde(default)]
+    pub shape: bool,
+    /// With `shape`: its part of what an instance lets pass, where other policers and sessions without one, which have
+    /// 1, want it, too; 1.
+    #[serde(default = "PolicerConfig::default_weight")]
+    pub weight: Bounded<1, 255>,
+}
+
+impl PolicerConfig {
+    const fn default_weight() -> Bounded<1, 255> {
+        Bounded::new(1)
+    }
 }
 
 /// A slice (S-NSSAI, TS 23.003 §28.4.2).

@@ -76,3 +76,42 @@ fn contradictions_are_told() {
     );
     told(&CLASSES.replace("aqm: tail_drop", "aqm: red"), "red");
 }
+
+#[test]
+fn a_policer_shapes_where_all_of_its_packets_wait() {
+    let everywhere = || with(CLASSES).replace("roles: [n6]\n", "roles: [n6]\n    egress: {}\n");
+    let policer = "policers:\n  - {name: gold, dnn: internet, uplink_kbit: 5, shape: true, weight: 9}\n";
+    let config = good(&format!("{}{policer}", everywhere()));
+    let network = config.network().expect("a network");
+    let [gold] = network.policers().all() else {
+        panic!("one policer")
+    };
+    assert_eq!((gold.shapes, gold.weight), (true, 9));
+    let told = |text: &str, what: &str| {
+        let text = refusal(text);
+        assert!(text.contains(what), "{text}");
+    };
+    told(
+        &format!("{GOOD}{policer}"),
+        "policer `gold`: shape: there are no classes",
+    );
+    told(
+        &format!("{}{policer}", with(CLASSES)),
+        "policer `gold`: shape: packets of its sessions may leave by instance `",
+    );
+    told(
+        &format!("{}{}", everywhere(), policer.replace("shape: true, ", "")),
+        "policer `gold`: weight: only with `shape`",
+    );
+    let many: Vec<_> = (0..64)
+        .map(|n| {
+            format!(
+                "{{name: s{n}, slice: {{sst: {n}}}, shape: true}}, {{name: d{n}, dnn: d{n}, shape: true}}"
+            )
+        })
+        .collect();
+    told(
+        &format!("{}policers: [{}]\n", everywhere(), many.join(", ")),
+        "nodes of policers below instances are more than 4096",
+    );
+}

@@ -22,6 +22,8 @@ fn policed() -> (World, Arc<Network>) {
             dnn: dnn.map(Into::into),
         },
         rates: [Rate::from_kbit(1), Rate::UNLIMITED],
+        shapes: false,
+        weight: 1,
     };
     let slice = SNssai {
         sst: 1,

@@ -7,7 +7,7 @@
 //! are policed as ever, and so are those of sessions that activate predefined rules: these may apply QERs to packets of
 //! other PDRs, by other FARs.
 
-use flow::meter::Rate;
+use flow::meter::{Chain, Rate};
 use flow::{Direction, Forward, ForwardKind, InstanceId, Verdict};
 
 use crate::classifier::Decision;
@@ -38,6 +38,7 @@ pub(super) fn egress_queues(
             egress,
             direction,
             instance,
+            policers: network.policers().shaped_of(rules.policers()),
             leading,
         }
         .plan()
@@ -101,6 +102,7 @@ struct Planner<'a> {
     egress: &'a Egress,
     direction: Direction,
     instance: InstanceId,
+    policers: Chain,
     leading: Vec<(&'a Decision, Leads)>,
 }
 
@@ -108,6 +110,7 @@ impl Planner<'_> {
     fn plan(&self) -> EgressQueues {
         let mut plan = EgressQueues {
             instance: self.instance,
+            policers: self.policers,
             shapers: self.shapers(),
             queues: Vec::new(),
         };

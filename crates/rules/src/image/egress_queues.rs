@@ -1,7 +1,7 @@
 //! The queues in which packets of a session wait before they leave, and the rates at which they leave.
 
 use flow::InstanceId;
-use flow::meter::Rate;
+use flow::meter::{Chain, Rate};
 
 use crate::model::QerId;
 
@@ -10,6 +10,8 @@ use crate::model::QerId;
 pub struct EgressQueues {
     /// The network instance that packets leave by; of several, that of the first PDR.
     pub instance: InstanceId,
+    /// The policers of slices and data networks that shape its packets, the narrowest first.
+    pub policers: Chain,
     /// The rates that several queues share: those of QERs of no QoS flow, such as a Session-AMBR.
     pub shapers: Vec<EgressShaper>,
     /// 1 to [`EgressQueues::MAX`] queues. A packet waits in the [first that fits](Self::of).

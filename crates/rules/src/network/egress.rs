@@ -145,6 +145,11 @@ pub struct Egress {
     pub ports: Vec<Rate>,
 }
 
+impl Egress {
+    /// Ports, instances, and policers that shape, below each instance: the most of a worker.
+    pub const MOST_NODES: u16 = 4_096;
+}
+
 /// Packets that leave by an instance wait in queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InstanceEgress {

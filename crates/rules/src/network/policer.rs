@@ -1,7 +1,8 @@
 //! Policers of slices and data networks: rates that the sessions of many UEs share, by configuration.
 //!
 //! A session passes those of its slice, of its data network, and of the two together. Which these are changes with its
-//! slice and with the configuration alone; the rates are the workers' to keep, of which each has a share.
+//! slice and with the configuration alone; the rates are the workers' to keep, of which each has a share: in meters,
+//! or, of policers that shape, in queues.
 
 use flow::Direction;
 use flow::meter::{Chain, Rate, SharedId};
@@ -19,6 +20,11 @@ pub struct Policer {
     pub scope: SessionScope,
     /// The rate of each [`Direction`].
     pub rates: [Rate; 2],
+    /// Whether packets above the rate wait in queues; else they are dropped.
+    pub shapes: bool,
+    /// If it shapes: its part of what an instance lets pass, of those of other policers and of sessions without, which
+    /// have 1; from 1 on.
+    pub weight: u8,
 }
 
 impl Policer {
@@ -159,6 +165,24 @@ impl Policers {
             .map(|known| known.id)
     }
 
+    /// Nodes that the policers which shape can have below one instance in one direction: each is below its instance, or
+    /// below each broader one that sessions have with it.
+    pub fn shaped_nodes(&self) -> usize {
+        let singles = self.ids.iter().copied();
+        let mut ways: Vec<Vec<SharedId>> = Vec::new();
+        for id in singles.chain(self.chains.iter().map(|known| known.id)) {
+            let mut way = Vec::new();
+            let shaped = self.shaped_of(id).into_iter().rev();
+            for policer in shaped.filter(|id| *id != SharedId::NONE) {
+                way.push(policer);
+                if !ways.contains(&way) {
+                    ways.push(way.clone());
+                }
+            }
+        }
+        ways.len()
+    }
+
     /// All of them.
     pub fn all(&self) -> &[Policer] {
         &self.all
@@ -167,6 +191,16 @@ impl Policers {
     /// All of them, each with the number of its meter.
     pub fn numbered(&self) -> impl Iterator<Item = (SharedId, &Policer)> {
         self.ids.iter().copied().zip(&self.all)
+    }
+
+    /// Those that meters keep, each with the number of its meter.
+    pub fn metered(&self) -> impl Iterator<Item = (SharedId, &Policer)> {
+        self.numbered().filter(|(_, policer)| !policer.shapes)
+    }
+
+    /// Those that queues keep, each with its number.
+    pub fn shaped(&self) -> impl Iterator<Item = (SharedId, &Policer)> {
+        self.numbered().filter(|(_, policer)| policer.shapes)
     }
 
     /// How many numbers are in use.
@@ -179,9 +213,46 @@ impl Policers {
         self.room
     }
 
-    /// The numbers of chains of several policers.
+    /// The numbers of chains of several policers, and the meters of each.
     pub fn chains(&self) -> impl Iterator<Item = (SharedId, Chain)> + '_ {
-        self.chains.iter().map(|known| (known.id, known.chain))
+        let metered = |chain| self.part(chain, |policer| !policer.shapes);
+        self.chains
+            .iter()
+            .map(move |known| (known.id, metered(known.chain)))
+    }
+
+    /// All policers of a number, the narrowest first.
+    fn chain_of(&self, id: SharedId) -> Chain {
+        let known = self.chains.iter().find(|known| known.id == id);
+        known.map_or([id, SharedId::NONE, SharedId::NONE, SharedId::NONE], |known| {
+            known.chain
+        })
+    }
+
+    fn part(&self, chain: Chain, is_wanted: impl Fn(&Policer) -> bool) -> Chain {
+        let is_wanted = |id: &SharedId| {
+            let mut all = self.numbered();
+            all.any(|(known, policer)| known == *id && is_wanted(policer))
+        };
+        let mut part = Chain::default();
+        let wanted = chain.into_iter().filter(is_wanted);
+        part.iter_mut().zip(wanted).for_each(|(place, id)| *place = id);
+        part
+    }
+
+    /// The number whose meters packets of sessions with this one pass: none, where all of its policers shape.
+    pub fn metered_of(&self, id: SharedId) -> SharedId {
+        let metered = self.part(self.chain_of(id), |policer| !policer.shapes);
+        if metered == Chain::default() {
+            SharedId::NONE
+        } else {
+            id
+        }
+    }
+
+    /// The policers that shape packets of this number, the narrowest first.
+    pub fn shaped_of(&self, id: SharedId) -> Chain {
+        self.part(self.chain_of(id), |policer| policer.shapes)
     }
 
     /// The number of sessions of this slice and data network. The name is as it is or in DNS labels (TS 29.244
@@ -193,12 +264,7 @@ impl Policers {
 
     /// The policers that packets of this number pass.
     pub fn named(&self, id: SharedId) -> impl Iterator<Item = &Policer> {
-        let chain = self.chains().find(|(number, _)| *number == id);
-        let chain = chain.map_or(
-            [id, SharedId::NONE, SharedId::NONE, SharedId::NONE],
-            |(_, chain)| chain,
-        );
-        chain.into_iter().filter_map(|id| {
+        self.chain_of(id).into_iter().filter_map(|id| {
             let (_, policer) = self.numbered().find(|(known, _)| *known == id)?;
             Some(policer)
         })
@@ -233,6 +299,8 @@ mod tests {
                 dnn: dnn.map(Into::into),
             },
             rates: [Rate::from_kbit(1), Rate::UNLIMITED],
+            shapes: false,
+            weight: 1,
         }
     }
 
@@ -273,6 +341,51 @@ mod tests {
         for (id, chain) in network.policers().chains() {
             assert!(id.0 > 4 && chain[1] != SharedId::NONE && chain[3] == SharedId::NONE);
         }
+    }
+
+    #[test]
+    fn what_shapes_has_no_meter() {
+        let shaping = |policer| Policer {
+            shapes: true,
+            ..policer
+        };
+        let policers = Policers::new(vec![
+            shaping(policer("a", Some(A), None)),
+            policer("internet", None, Some("internet")),
+            shaping(policer("a-internet", Some(A), Some("internet"))),
+            shaping(policer("b", Some(B), None)),
+        ]);
+        let policers = policers.expect("they differ");
+        let chain = |ids: &[u16]| {
+            let mut chain = Chain::default();
+            chain
+                .iter_mut()
+                .zip(ids)
+                .for_each(|(place, id)| *place = SharedId(*id));
+            chain
+        };
+        let [a, internet, both] = [
+            policers.of(Some(A), None),
+            policers.of(None, Some(b"internet")),
+            policers.of(Some(A), Some(b"internet")),
+        ];
+        assert_eq!((a, internet), (SharedId(1), SharedId(2)));
+        assert_eq!(
+            [a, internet, both].map(|id| policers.metered_of(id)),
+            [SharedId::NONE, internet, both]
+        );
+        assert_eq!(policers.shaped_of(a), chain(&[1]));
+        assert_eq!(policers.shaped_of(internet), chain(&[]));
+        assert_eq!(policers.shaped_of(both), chain(&[3, 1]), "the narrowest first");
+        assert_eq!(policers.shaped_of(SharedId::NONE), chain(&[]));
+        let meters = policers.chains().find(|(id, _)| *id == both);
+        assert_eq!(meters, Some((both, chain(&[2]))));
+        assert_eq!(
+            policers.named(both).count(),
+            3,
+            "they are the session's all the same"
+        );
+        assert_eq!(policers.shaped_nodes(), 3, "a, a-internet below it, and b");
     }
 
     #[test]

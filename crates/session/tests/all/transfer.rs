@@ -690,6 +690,8 @@ fn policer(name: &str, is_slice: bool) -> Policer {
             dnn: (!is_slice).then(|| "internet".into()),
         },
         rates: [Rate::ZERO; 2],
+        shapes: false,
+        weight: 1,
     }
 }
 

@@ -50,6 +50,9 @@ impl Manager {
             overhead: spec.overhead,
             quantum: i32::from(spec.weight) * i32::from(self.limits.quantum),
             children: 0,
+            ues: 0,
+            passed: 0,
+            has_refused: false,
             deficits: [0; Class::COUNT],
             rings: [Fifo::default(); Class::COUNT],
         };
@@ -317,14 +320,19 @@ impl Manager {
                     continue;
                 };
                 let mut kept = Fifo::default();
+                let mut left = 0;
                 while let Some(number) = self.chunks.pop(&mut ring) {
                     match Entry::from_number(number) {
-                        Entry::Ue(ue) if !self.ues[ue as usize].is_live() => self.leave_for_good(ue, class),
+                        Entry::Ue(ue) if !self.ues[ue as usize].is_live() => {
+                            self.leave_for_good(ue, class);
+                            left += 1;
+                        }
                         _ => self.chunks.push(&mut kept, number),
                     }
                 }
                 if let Some(of) = &mut self.nodes[node] {
                     of.rings[class] = kept;
+                    of.ues -= left;
                     if kept.is_empty() {
                         of.ready &= !(1 << class);
                     }

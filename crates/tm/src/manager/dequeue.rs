@@ -82,6 +82,8 @@ impl Manager {
                 self.chunks.pop_and_keep(&mut of.rings[class]);
                 if turn == Turn::Back {
                     self.chunks.push(&mut of.rings[class], first);
+                } else if let Entry::Ue(_) = Entry::from_number(first) {
+                    of.ues -= 1;
                 }
                 if of.rings[class].is_empty() {
                     of.ready &= !(1 << class);
@@ -126,6 +128,8 @@ impl Manager {
         let octets = octets + u32::from(of.overhead);
         let may_send = of.bucket.charge(of.since, now, octets);
         of.since = now;
+        of.passed += u64::from(octets);
+        of.has_refused |= !may_send;
         // A port is looked at by each call, and needs no wheel.
         if !may_send && of.parent.is_some() {
             let due = of.bucket.due(now);

@@ -2,6 +2,7 @@
 
 mod active;
 mod configure;
+mod demand;
 mod dequeue;
 mod due;
 mod enqueue;

@@ -24,6 +24,7 @@ impl Manager {
         let bit = 1 << class;
         while let Some(of) = &mut self.nodes[usize::from(node)] {
             self.chunks.push(&mut of.rings[class], entry.number());
+            of.ues += u32::from(matches!(entry, Entry::Ue(_)));
             of.ready |= bit;
             if of.waits != 0 || of.joined & bit != 0 {
                 return;

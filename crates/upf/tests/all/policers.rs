@@ -72,6 +72,70 @@ fn workers_keep_a_common_rate_to_a_hundredth_with_uneven_load() {
     assert!(world.sum(|stats| stats.dropped(packet::DropReason::MeterRed)) > 0);
 }
 
+/// Octets of IP packets that have left the queues of each worker.
+fn left(world: &World) -> Vec<u64> {
+    let of = |worker: &worker::Worker<_>| {
+        let counts = worker.egress_counts();
+        counts.priorities.iter().map(|class| class.departed_octets).sum()
+    };
+    world.workers.iter().map(of).collect()
+}
+
+/// What `count` says of half a second, half a second after traffic has begun: most of it to sessions of the first
+/// worker, about twice as much as the rates here allow.
+fn counted_of_uneven_load(world: &mut World, count: impl Fn(&World) -> Vec<u64>) -> Vec<u64> {
+    world.smf.start(world.now);
+    world.until(State::Established);
+    if world.workers.len() > 1 {
+        crowd(world);
+    }
+    let half = Duration::from_millis(500);
+    let (begin, mut samples) = (world.now, Vec::new());
+    let shards = world.shards_at(&[600_000 / world.workers.len() as u64]);
+    world.traffic_with(shards, 2 * half, |world| {
+        let after = half * (1 + samples.len() as u32);
+        if samples.len() < 2 && world.now >= begin + after {
+            samples.push(count(world));
+        }
+    });
+    let passed = samples[0].iter().zip(&samples[1]).map(|(a, b)| b - a);
+    passed.collect()
+}
+
+/// Holds what workers have sent in half a second against a rate, to a hundredth, and the first to most of it.
+fn assert_kept(passed: &[u64], kbit: u64) {
+    let (sum, allowed) = (passed.iter().sum::<u64>(), kbit * 500 / 8);
+    assert!(
+        sum * 100 >= allowed * 99 && sum * 100 <= allowed * 101,
+        "{sum} of {allowed}: {passed:?}"
+    );
+    assert!(passed[0] > 2 * passed[1..].iter().sum::<u64>(), "{passed:?}");
+}
+
+#[test]
+fn queues_of_workers_keep_a_common_rate_to_a_hundredth_with_uneven_load() {
+    // What one direction does not keep would be above the sum of both.
+    let policers =
+        "policers: [{name: all, dnn: internet, uplink_kbit: 500000, downlink_kbit: 1400000, shape: true}]\n";
+    for (workers, seed) in [(3, 48), (1, 49)] {
+        let mut world = World::queueing(workers, 48, seed, ("{}", policers));
+        assert_kept(&counted_of_uneven_load(&mut world, left), 1_900_000);
+        assert_eq!(world.sum(|stats| stats.dropped(packet::DropReason::MeterRed)), 0);
+        assert!(world.sum(|stats| stats.dropped(packet::DropReason::EgressQueueFull)) > 0);
+    }
+}
+
+#[test]
+fn queues_of_workers_keep_the_rate_of_an_instance_with_uneven_load() {
+    let mut world = World::queueing(3, 48, 50, ("{kbit: 1400000}", ""));
+    // Frames have the headers that the rate counts.
+    let frames = |world: &World| {
+        let sent = |worker: &worker::Worker<_>| worker.stats().ports[0].tx.octets;
+        world.workers.iter().map(sent).collect()
+    };
+    assert_kept(&counted_of_uneven_load(&mut world, frames), 1_400_000);
+}
+
 #[test]
 fn one_worker_keeps_the_whole_rate() {
     let policers = "}\npolicers: [{name: all, dnn: internet, downlink_kbit: 400000}]\ngtpu: {".to_owned();

@@ -259,6 +259,16 @@ impl World {
         Self::configured(text(workers, sessions, more), sessions, seed, profile)
     }
 
+    /// One whose packets wait in queues before they leave: of the instance towards gNBs as `access` says, with more
+    /// sections.
+    pub fn queueing(workers: u16, sessions: u32, seed: u64, (access, sections): (&str, &str)) -> Self {
+        let classes = "egress: {classes: [{name: all, aqm: tail_drop, bytes: 20000}]}\n";
+        let text = text(workers, sessions, ("", &format!("{classes}{sections}")))
+            .replace("roles: [n3],", &format!("roles: [n3], egress: {access},"))
+            .replace("roles: [n6],", "roles: [n6], egress: {},");
+        Self::configured(text, sessions, seed, |_| ())
+    }
+
     /// One of this configuration.
     pub fn configured(
         text: String,

@@ -16,12 +16,14 @@ mod session_queues;
 mod sessions;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use flow::meter::Colour;
 use flow::slab::OutOfMemory;
 use flow::{Nanos, PortId, SessionIndex};
 use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf, ecn};
+use rules::network::{Egress, Network};
 use tm::{AqmTimes, Arrival, Class, Departure, Ecn, Limits, LossReason, Manager, QueueId, Slot};
 
 use self::nodes::Nodes;
@@ -31,12 +33,16 @@ use crate::WorkerConfig;
 use crate::burst::batch::{BURST, Batch};
 use crate::burst::credit::Charge;
 use crate::burst::descriptor::{Deferral, Descriptor, Fate};
+use crate::control_channel::{EgressDemand, EgressLease};
 use crate::io::PacketMetadata;
 use crate::sessions::Sessions;
 use crate::view::EgressCounts;
 
 /// The longest IP packet that a manager counts.
 const LARGEST: u16 = 16_383;
+
+/// Ports, instances and policers below them: what the configuration is checked for.
+const MOST_NODES: u16 = Egress::MOST_NODES;
 
 /// What is worth a turn of a session or of a queue with weight 1, in octets.
 const QUANTUM: u16 = 1_500;
@@ -102,7 +108,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             // Those of one session and shaper lie side by side: their number is rounded up to a power of two.
             queues: 4 * with_reserve,
             shapers: with_reserve,
-            nodes: (ports + config.network.instances().len() + 1).min(4_096) as u16,
+            nodes: MOST_NODES,
             packets: (limits.packets as u32).clamp(1, 1 << 28),
             pool: (limits.octets as u64).max(1),
             largest,
@@ -142,6 +148,21 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     pub fn len(&self) -> usize {
         let leaving = self.outputs.iter().map(|output| output.queue.len());
         self.manager.packets() as usize + leaving.sum::<usize>()
+    }
+
+    /// The network is another one from now on.
+    pub fn follow_network(&mut self, network: &Arc<Network>) {
+        self.nodes.follow(network);
+    }
+
+    /// What each shared node has sent since this was asked last, and who waits for it.
+    pub fn take_demands(&mut self) -> Box<[EgressDemand]> {
+        self.nodes.take_demands(&mut self.manager)
+    }
+
+    /// Sets the parts that shared nodes have of their rates.
+    pub fn set_leases(&mut self, leases: &[EgressLease], now: Nanos) {
+        self.nodes.set_leases(&mut self.manager, leases, now);
     }
 
     /// What waits, and what became of packets.

@@ -96,6 +96,8 @@ impl<I: Io> Worker<I> {
                 self.events
                     .push_response(&mut self.stats, Event::SharedDemand { demand });
             }
+            Command::EgressDemands => self.report_egress_demands(),
+            Command::EgressLeases { leases } => self.set_egress_leases(&leases, now),
             Command::CountsRoom(counts) => self.take_counts_room(counts),
             Command::Restoring { is_restoring } => self.deferred.absent.set_restoring(is_restoring),
             Command::Adjacency(change) => self.apply_adjacency(&change, now),
@@ -193,6 +195,9 @@ impl<I: Io> Worker<I> {
         std::mem::swap(&mut self.config.network, &mut tables.network);
         if let Some(nat) = &mut self.nat {
             nat.follow(&self.config.network);
+        }
+        if let Some(queueing) = &mut self.deferred.queueing {
+            queueing.follow_network(&self.config.network);
         }
         self.deferred.buffers.release_parked();
         if let Some(offload) = &mut self.offload {

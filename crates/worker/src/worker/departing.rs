@@ -6,6 +6,7 @@ use rules::image::{SessionChange, SessionImage};
 use super::state::Worker;
 use crate::ApplyError;
 use crate::burst::credit::Charge;
+use crate::control_channel::{EgressLease, Event};
 use crate::egress::ports::OwnPacket;
 use crate::egress::queueing::departures::Exit;
 use crate::egress::queueing::packets::Departing;
@@ -98,6 +99,21 @@ impl<I: Io> Worker<I> {
                 node: None,
             }),
             _ => self.ports.send_own(&mut self.stats, OwnPacket { port, packet }),
+        }
+    }
+
+    /// What nodes before ports have sent, and who waits.
+    pub(super) fn report_egress_demands(&mut self) {
+        let queueing = self.deferred.queueing.as_mut();
+        let demands = queueing.map_or_else(Box::default, |queueing| queueing.take_demands());
+        self.events
+            .push_response(&mut self.stats, Event::EgressDemands { demands });
+    }
+
+    /// Nodes before ports have these parts of their rates from now on.
+    pub(super) fn set_egress_leases(&mut self, leases: &[EgressLease], now: Nanos) {
+        if let Some(queueing) = &mut self.deferred.queueing {
+            queueing.set_leases(leases, now);
         }
     }
 

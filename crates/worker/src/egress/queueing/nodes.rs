@@ -1,10 +1,20 @@
-//! The shared nodes: ports, and the instances on them.
+//! The shared nodes: ports, the instances on them, and below these the policers that shape.
+//!
+//! A policer has a node below each instance that sessions of it leave by, and one below each broader policer there,
+//! made when the first of them comes. All nodes of one rate, here and in other workers, have parts of it, which control
+//! sets.
 
-use flow::meter::Rate;
-use flow::{Forward, ForwardKind, InstanceId};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use flow::meter::{Rate, SharedId};
+use flow::{Direction, Forward, ForwardKind, InstanceId, Nanos};
 use packet::{eth, ipv4, ipv6};
+use rules::image::EgressQueues;
 use rules::network::{Egress, EgressClasses, Instance, Network, Roles};
-use tm::{Manager, NodeId, NodeSpec, Shaper};
+use tm::{Manager, NodeId, NodeSpec, Shaper, TmError};
+
+use crate::control_channel::{EgressDemand, EgressLease, EgressRate};
 
 /// How much of its rate an instance or a port may send at once, in milliseconds of the rate: what a poll may be late.
 const BURST_MILLIS: u64 = 2;
@@ -16,22 +26,39 @@ const ON_THE_WIRE: usize = 24;
 /// UDP, GTP-U and a PDU Session Container (TS 29.281 §5.1, §5.2; TS 38.415 §5.5.2).
 const TUNNEL: usize = 8 + 8 + 8;
 
-/// The nodes of ports and instances that have queues.
+/// The nodes of ports and instances that have queues, and of policers below them.
 pub(super) struct Nodes {
     pub ports: Vec<NodeId>,
     /// By instance.
     instances: Vec<Option<NodeId>>,
+    policers: HashMap<PolicerBelow, NodeId, foldhash::quality::RandomState>,
+    /// What each node's rate is a part of, by its number.
+    rates: Vec<Option<EgressRate>>,
     pub classes: EgressClasses,
+    network: Arc<Network>,
+    workers: u16,
+}
+
+/// A policer below a node.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct PolicerBelow {
+    parent: NodeId,
+    policer: SharedId,
+    direction: Direction,
 }
 
 impl Nodes {
     /// Adds the nodes of a network to the manager of one of this number of workers, which has none and room for all.
-    /// Each worker has an equal part of every rate.
-    pub fn new(manager: &mut Manager, network: &Network, egress: &Egress, workers: u16) -> Self {
+    /// Each begins with an equal part of every rate.
+    pub fn new(manager: &mut Manager, network: &Arc<Network>, egress: &Egress, workers: u16) -> Self {
         let mut nodes = Self {
             ports: Vec::new(),
             instances: vec![None; network.instances().len()],
+            policers: HashMap::default(),
+            rates: Vec::new(),
             classes: egress.classes.clone(),
+            network: Arc::clone(network),
+            workers,
         };
         let mut of_port: Vec<Option<NodeId>> = Vec::new();
         for instance in network.instances() {
@@ -45,31 +72,121 @@ impl Nodes {
                     .iter()
                     .filter(|other| other.port == instance.port && other.egress.is_some());
                 let headers = on_port.map(headers).max().unwrap_or_default();
-                nodes.add(manager, None, part_of(rate, workers), headers + ON_THE_WIRE)
+                let of = EgressRate::Port(instance.port);
+                nodes.add(
+                    manager,
+                    of,
+                    node_spec(None, part_of(rate, workers), headers + ON_THE_WIRE),
+                )
             });
             of_port[port] = above;
-            nodes.instances[usize::from(instance.id.0)] =
-                nodes.add(manager, above, part_of(asked.rate, workers), headers(instance));
+            let of = EgressRate::Instance(instance.id);
+            let spec = node_spec(above, part_of(asked.rate, workers), headers(instance));
+            nodes.instances[usize::from(instance.id.0)] = nodes.add(manager, of, spec);
         }
         nodes.ports = of_port.into_iter().flatten().collect();
         nodes
     }
 
-    fn add(
-        &self,
-        manager: &mut Manager,
-        parent: Option<NodeId>,
-        rate: Rate,
-        overhead: usize,
-    ) -> Option<NodeId> {
-        let node = manager.add_node(NodeSpec {
-            parent,
-            shaper: shaper(rate, BURST_MILLIS),
-            weight: 1,
-            overhead: overhead.min(usize::from(u8::MAX)) as u8,
-        });
+    fn add(&mut self, manager: &mut Manager, of: EgressRate, spec: NodeSpec) -> Option<NodeId> {
+        let node = match manager.add_node(spec) {
+            Err(TmError::NodesFull) => {
+                self.remove_unused(manager);
+                manager.add_node(spec)
+            }
+            node => node,
+        };
         debug_assert!(node.is_ok(), "there is room for all nodes: {node:?}");
-        node.ok()
+        let node = node.ok()?;
+        let place = usize::from(node.0);
+        self.rates.resize(self.rates.len().max(place + 1), None);
+        self.rates[place] = Some(of);
+        Some(node)
+    }
+
+    /// Removes policers that no session has any more, from the narrowest on.
+    #[cold]
+    fn remove_unused(&mut self, manager: &mut Manager) {
+        let mut before = usize::MAX;
+        while self.policers.len() < before {
+            before = self.policers.len();
+            self.policers.retain(|_, node| {
+                let is_used = manager.remove_node(*node).is_err();
+                if !is_used {
+                    self.rates[usize::from(node.0)] = None;
+                }
+                is_used
+            });
+        }
+    }
+
+    /// The innermost node of a session's queues: that of its narrowest policer that shapes, or of its instance.
+    pub fn innermost(
+        &mut self,
+        manager: &mut Manager,
+        plan: &EgressQueues,
+        direction: Direction,
+    ) -> Option<NodeId> {
+        let mut node = self.of(plan.instance)?;
+        let policers = plan.policers.into_iter().filter(|id| *id != SharedId::NONE);
+        for policer in policers.rev() {
+            let below = PolicerBelow {
+                parent: node,
+                policer,
+                direction,
+            };
+            node = match self.policers.get(&below) {
+                Some(known) => *known,
+                None => self.add_policer(manager, below)?,
+            };
+        }
+        Some(node)
+    }
+
+    /// It begins with a worker's even part of the rate, until control has divided that anew.
+    fn add_policer(&mut self, manager: &mut Manager, below: PolicerBelow) -> Option<NodeId> {
+        let network = Arc::clone(&self.network);
+        let mut known = network.policers().shaped();
+        let (_, policer) = known.find(|(id, _)| *id == below.policer)?;
+        let rate = part_of(policer.rate(below.direction), self.workers);
+        let spec = NodeSpec {
+            weight: policer.weight,
+            ..node_spec(Some(below.parent), rate, 0)
+        };
+        let node = self.add(manager, EgressRate::Policer(below.policer, below.direction), spec)?;
+        self.policers.insert(below, node);
+        Some(node)
+    }
+
+    /// The network is another one from now on: new policers may be in it.
+    pub fn follow(&mut self, network: &Arc<Network>) {
+        self.network = Arc::clone(network);
+    }
+
+    /// What each node has sent since this was asked last, and who waits for it.
+    pub fn take_demands(&self, manager: &mut Manager) -> Box<[EgressDemand]> {
+        let mut demands = Vec::with_capacity(self.rates.len());
+        manager.take_demands(|node, demand| {
+            if let Some(Some(rate)) = self.rates.get(usize::from(node.0)) {
+                demands.push(EgressDemand {
+                    rate: *rate,
+                    node: node.0,
+                    octets: demand.octets,
+                    waiting: demand.waiting,
+                });
+            }
+        });
+        demands.into()
+    }
+
+    /// Sets the parts that nodes have of their rates.
+    pub fn set_leases(&self, manager: &mut Manager, leases: &[EgressLease], now: Nanos) {
+        for lease in leases {
+            let known = self.rates.get(usize::from(lease.node)).copied().flatten();
+            if known == Some(lease.rate) {
+                let _ = manager.set_node_rate(NodeId(lease.node), shaper(lease.part, BURST_MILLIS), now);
+            }
+        }
     }
 
     /// Whether packets of a forward wait.
@@ -83,6 +200,15 @@ impl Nodes {
     /// The node of an instance.
     pub fn of(&self, instance: InstanceId) -> Option<NodeId> {
         self.instances.get(usize::from(instance.0)).copied().flatten()
+    }
+}
+
+fn node_spec(parent: Option<NodeId>, rate: Rate, overhead: usize) -> NodeSpec {
+    NodeSpec {
+        parent,
+        shaper: shaper(rate, BURST_MILLIS),
+        weight: 1,
+        overhead: overhead.min(usize::from(u8::MAX)) as u8,
     }
 }
 

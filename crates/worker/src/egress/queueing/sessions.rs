@@ -144,12 +144,12 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 
     /// Adds the queues of a plan.
     fn add(&mut self, session: SessionIndex, direction: Direction, plan: &EgressQueues) {
-        let Some(node) = self.nodes.of(plan.instance) else {
-            return;
-        };
         if self.sessions.len() <= session.index() {
             return;
         }
+        let Some(node) = self.nodes.innermost(&mut self.manager, plan, direction) else {
+            return;
+        };
         let mut ues: Vec<Option<UeId>> = vec![None; plan.shapers.len().max(1)];
         let mut ids: Vec<QueueId> = Vec::with_capacity(plan.queues.len());
         for queue in &plan.queues {
@@ -284,7 +284,7 @@ fn has_same_queues(old: &EgressQueues, new: &EgressQueues) -> bool {
     let are_same = |(old, new): (&EgressQueue, &EgressQueue)| queue(old) == queue(new);
     let slots =
         |plan: &EgressQueues| -> Vec<_> { plan.shapers.iter().map(|one| (one.qer, one.slot)).collect() };
-    old.instance == new.instance
+    (old.instance, old.policers) == (new.instance, new.policers)
         && slots(old) == slots(new)
         && old.queues.len() == new.queues.len()
         && old.queues.iter().zip(&new.queues).all(are_same)

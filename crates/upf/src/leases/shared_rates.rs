@@ -16,14 +16,14 @@ use rules::network::Policers;
 use session::SharedRate;
 use worker::Command;
 
+use super::division;
+
 /// Interval of the queries of demand.
 const QUERY_INTERVAL: Duration = Duration::from_millis(10);
 /// Number of rates that are queried and divided at a time.
 const RATES_PER_QUERY: usize = 256;
 /// The divisor of the weight of new demand.
 const SMOOTHING: u64 = 8;
-/// The divisor of an even share that a worker without demand has, so that its lease is never zero.
-const IDLE_PART: u64 = 128;
 
 /// The rates of all policers and correlations.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl SharedRates {
             next_queried: SharedId::NONE,
             next: Nanos(0),
         };
-        for (id, policer) in policers.numbered() {
+        for (id, policer) in policers.metered() {
             let lease = |worker| Lease {
                 demand: Some([0; 2]),
                 // Meters begin without limits.
@@ -119,7 +119,7 @@ impl SharedRates {
         workers: usize,
         mut send: impl FnMut(usize, Command),
     ) {
-        for (id, _) in older.numbered().filter(|(id, _)| !has_policer(newer, *id)) {
+        for (id, _) in older.metered().filter(|(id, _)| !has_policer(newer, *id)) {
             self.all.remove(&id);
             self.divided.remove(&id);
             self.unsent.remove(&id);
@@ -129,7 +129,7 @@ impl SharedRates {
                 }
             }
         }
-        for (id, policer) in newer.numbered() {
+        for (id, policer) in newer.metered() {
             if !has_policer(older, id) {
                 let alone = [id, SharedId::NONE, SharedId::NONE, SharedId::NONE];
                 (0..workers).for_each(|worker| send(worker, Command::SharedChain { id, chain: alone }));
@@ -230,7 +230,7 @@ impl SharedRates {
 }
 
 fn has_policer(policers: &Policers, id: SharedId) -> bool {
-    policers.numbered().any(|(known, _)| known == id)
+    policers.metered().any(|(known, _)| known == id)
 }
 
 impl Lease {
@@ -287,7 +287,7 @@ impl LeasedRate {
                 Rate::UNLIMITED => demands.map(|_| RateAndBurst::UNLIMITED).collect(),
                 _ => {
                     let burst = burst(rate, self.leases.len());
-                    let parts = divide(rate.kbit(), &demands.collect::<Vec<_>>());
+                    let parts = division::by_demand(rate.kbit(), &demands.collect::<Vec<_>>());
                     let rates = parts.into_iter().map(Rate::from_kbit);
                     rates.map(|rate| RateAndBurst { rate, burst }).collect()
                 }
@@ -320,36 +320,9 @@ fn burst(rate: Rate, workers: usize) -> u64 {
     }
 }
 
-/// Divides a rate into parts whose sum it is. If the rate is at least the sum of the demands, each part is its demand
-/// and an even part of the rest; else the parts are in proportion to the demands, as one meter for all would let pass.
-fn divide(rate: u64, demands: &[u64]) -> Vec<u64> {
-    let count = demands.len() as u64;
-    let total: u64 = demands.iter().sum();
-    let mut parts: Vec<u64> = match rate.checked_sub(total) {
-        Some(rest) => demands.iter().map(|demand| demand + rest / count).collect(),
-        None => {
-            let idle = rate / count / IDLE_PART;
-            let weights = demands.iter().map(|demand| demand + idle);
-            let sum = total + idle * count;
-            weights.map(|weight| proportion(rate, weight, sum)).collect()
-        }
-    };
-    // The worker with the greatest demand gets what rounding has left.
-    let left = rate - parts.iter().sum::<u64>();
-    if let Some((most, _)) = demands.iter().enumerate().max_by_key(|(_, demand)| **demand) {
-        parts[most] += left;
-    }
-    parts
-}
-
-fn proportion(rate: u64, weight: u64, sum: u64) -> u64 {
-    (u128::from(rate) * u128::from(weight) / u128::from(sum.max(1))) as u64
-}
-
 #[cfg(test)]
 mod tests {
     use flow::WorkerId;
-    use proptest::prelude::*;
     use rules::network::{Policer, SessionScope};
 
     use super::*;
@@ -362,6 +335,8 @@ mod tests {
                 dnn: Some("a".into()),
             },
             rates: kbit.map(Rate::from_kbit),
+            shapes: false,
+            weight: 1,
         };
         Policers::new(vec![one]).expect("one")
     }
@@ -517,19 +492,5 @@ mod tests {
     #[test]
     fn no_worker_is_queried_where_there_are_no_policers() {
         assert_eq!(SharedRates::new(&Policers::default(), 4).poll_timeout(), None);
-    }
-
-    proptest! {
-        #[test]
-        fn parts_are_the_whole_and_waste_little(
-            rate in 0..1_u64 << 40, demands in prop::collection::vec(0..1_u64 << 41, 1..17),
-        ) {
-            let parts = divide(rate, &demands);
-            prop_assert_eq!(parts.iter().sum::<u64>(), rate);
-            let total: u64 = demands.iter().sum();
-            let used: u64 = parts.iter().zip(&demands).map(|(part, demand)| part.min(demand)).sum();
-            // Within a hundredth of what one meter would let pass.
-            prop_assert!(u128::from(used) * 100 >= u128::from(rate.min(total)) * 99, "{parts:?} of {demands:?}");
-        }
     }
 }
