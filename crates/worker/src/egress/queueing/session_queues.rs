@@ -124,6 +124,7 @@ mod tests {
         };
         EgressQueues {
             instance: flow::InstanceId(0),
+            policers: flow::meter::Chain::default(),
             shapers: shapers.iter().map(shaper).collect(),
             queues: queues.iter().map(queue).collect(),
         }
