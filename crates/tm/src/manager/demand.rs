@@ -12,9 +12,12 @@ impl Manager {
             let Some(of) = &mut self.nodes[usize::from(number)] else {
                 continue;
             };
+            // A slow one may have let nothing pass since then. A port waits in no wheel.
+            let is_closed = of.ready != 0 && !of.bucket.conforms(of.since, self.now);
+            let refuses = std::mem::take(&mut of.has_refused) || of.waits != 0 || is_closed;
             let demand = NodeDemand {
                 octets: std::mem::take(&mut of.passed),
-                waiting: std::mem::take(&mut of.has_refused).then_some(waiting),
+                waiting: refuses.then_some(waiting),
             };
             each(NodeId(number), demand);
         }
