@@ -16,7 +16,7 @@ import subprocess
 
 import nginx
 from lab import DN, OTHER_GNB, PATIENCE, UE4, Lab, Tunnel, eventually, kernel_ue, shown
-from test_inspection import CONFIGURATION, check, settled
+from test_inspection import CONFIGURATION, check, ports_of, settled
 
 SEED = int(os.environ.get("SLUICE_SEED", "") or random.SystemRandom().getrandbits(32))
 # Nothing answers there: a reset would end the flood's flows.
@@ -241,7 +241,7 @@ def run(lab, beside, *floods):
     hosts = collections.Counter(one.sni for one in requests)
     for number in range(1, len(floods) + 1):
         assert (hosts[own_name(f"while{number}")], hosts[own_name(f"behind{number}")]) == (2, 1), hosts
-    check(lab, beside.session, beside.ue, [("tcp", one.port, one.what) for one in requests], "n6")
+    check(lab, beside.session, beside.ue, [("tcp", ports_of(one), one.what) for one in requests], "n6")
     return counted
 
 
