@@ -491,6 +491,15 @@ fn a_node_tells_what_it_has_sent_and_how_many_ues_its_shaper_keeps_waiting() {
             (free, 20_000, None),
         ]
     );
-    let taken = [(port, 0, None), (slow, 0, Some(3)), (below, 0, None), (free, 0, None)];
-    assert_eq!(demands(&mut bench.manager), taken, "it waits, whatever it has sent");
+    let taken = [
+        (port, 0, None),
+        (slow, 0, Some(3)),
+        (below, 0, None),
+        (free, 0, None),
+    ];
+    assert_eq!(
+        demands(&mut bench.manager),
+        taken,
+        "it waits, whatever it has sent"
+    );
 }
