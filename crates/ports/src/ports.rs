@@ -14,6 +14,7 @@ use flow::{PortId, WorkerId};
 use packet::MacAddr;
 use rules::network::Network;
 use transport::Interface;
+use worker::Parcels;
 use worker::dpdk::DpdkIo;
 
 use crate::kernel::ingress::Drops;
@@ -545,9 +546,13 @@ impl Ports {
             |placement: &NumaPlacement| placement.make("inbox", |node| dpdk::mpsc_on(eal, INBOX_DEPTH, node));
         let inboxes = self.placements.iter().map(inbox).collect::<Result<Vec<_>, _>>()?;
         let (producers, consumers): (Vec<_>, Vec<_>) = inboxes.into_iter().unzip();
-        let own = queues.into_iter().zip(&self.pools).zip(consumers);
-        let io = |((queues, pool), inbox)| {
-            DpdkIo::new(queues, Mempool::clone(pool), Some(inbox), producers.clone())
+        let parcels = Parcels::between(consumers.len());
+        let own = queues
+            .into_iter()
+            .zip(&self.pools)
+            .zip(consumers.into_iter().zip(parcels));
+        let io = |((queues, pool), (inbox, parcels))| {
+            DpdkIo::new(queues, Mempool::clone(pool), Some(inbox), producers.clone()).with_parcels(parcels)
         };
         Ok(own.map(io).collect())
     }

@@ -4,15 +4,17 @@
 //!    with counters that start at 0. From then on its requests wait. New sessions of the bucket wait, too. If it has
 //!    meters, the old owner first gives up half of their bursts and all that they would earn; at the new owner they
 //!    start empty, with the other half, and earn. So both never admit more than one meter would.
-//!    Of packet rates it gives the new one half of what is left, and begins no unit of time any more.
+//!    Of packet rates it gives the new one half of what is left, and begins no unit of time any more. Queues before
+//!    ports stay with the old owner, at their whole rates; the new one holds back what comes for them.
 //! 2. All workers get the bucket's new owner, with a fence. Then no worker hands packets to the old owner any more.
 //! 3. Packets that were handed to it before are in its inbox and are served there: it drains.
 //! 4. The sessions are removed at the old owner. What they counted there is added to what control holds; their meters
-//!    get their whole bursts back, and requests continue.
+//!    get their whole bursts back, and requests continue. What waits in queues goes from worker to worker, with what it
+//!    has counted, before what was held back.
 //!
 //! When the new owner has no room, or the deadline passes before 3, the bucket goes back the same way: every packet
 //! was served by one of the two, and both counts are kept. Packets of one flow may be served by both workers at the
-//! same time for a moment, so they may leave in another order than they came in.
+//! same time for a moment, so they may leave in another order than they came in, unless they wait in queues.
 
 use flow::{Bucket, Nanos, SessionIndex, WorkerId};
 use rules::image::{
@@ -574,8 +576,8 @@ impl Move {
     }
 }
 
-/// Whether the worker that a session leaves has to know: it gives up half of its meters, or makes no more mappings to
-/// public ports, of which the new owner makes them.
+/// Whether the workers of a session that moves have to know: the old one gives up half of its meters, or makes no more
+/// mappings to public ports, of which the new owner makes them; or one has its queues, and the other holds back.
 fn is_halved(image: &SessionImage) -> bool {
     image.is_shared_knowingly() || image.rules.nat().is_some()
 }

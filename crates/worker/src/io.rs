@@ -8,6 +8,7 @@ pub(crate) mod classic_bpf;
 pub mod dpdk;
 mod exchange;
 pub mod mem;
+mod parcels;
 
 use flow::contract::Flow;
 use flow::{Nanos, PortId, SessionIndex, WorkerId};
@@ -18,6 +19,7 @@ use self::accelerator_port_stats::AcceleratorPortStats;
 pub use self::charge::ChargeId;
 pub use self::classic_bpf::Instruction;
 pub use self::exchange::Exchange;
+pub use self::parcels::{Parcel, Parcels};
 use crate::Batch;
 
 /// Metadata of a packet that its buffer keeps.
@@ -67,7 +69,7 @@ pub struct QueueProgram {
 /// Nothing blocks. What cannot be sent stays in the caller's batch, so that the caller counts it.
 pub trait Io {
     /// A packet's buffer.
-    type Buf: PacketBuf + PacketMetadata;
+    type Buf: PacketBuf + PacketMetadata + Send + 'static;
 
     /// How many ports there are; they are numbered from 0.
     fn ports(&self) -> usize;
@@ -147,6 +149,20 @@ pub trait Io {
 
     /// Packets in the own inbox. They come out in the order in which they were put in.
     fn inbox_len(&self) -> usize;
+
+    /// Gives something to the worker `to`.
+    ///
+    /// # Errors
+    /// The same, where there is no room for it.
+    fn give(&mut self, to: WorkerId, parcel: Parcel) -> Result<(), Parcel> {
+        let _ = to;
+        Err(parcel)
+    }
+
+    /// Takes what another worker has given.
+    fn take_given(&mut self) -> Option<Parcel> {
+        None
+    }
 
     /// Puts packets into a queue to the host's own network stack. Those that found no room stay in `out`; all, where no
     /// host takes any.

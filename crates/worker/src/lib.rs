@@ -2,11 +2,11 @@
 //! events.
 //!
 //! A worker owns its sessions, flows and counters and shares nothing; it exchanges messages through bounded queues
-//! ([`control_channel()`], [`Io::hand_over`]). [`Worker::poll`] runs to completion: no lock, no system call, no log,
-//! and after the start no allocation on the path of established flows. The folders follow the packet: `ingress`,
-//! `lookup`, `slow_path`, `apply_rules`, `egress`; packets that leave the burst and come back later are in `deferred`,
-//! packets for own addresses in `local`. Beside the path are `sessions`, `control_channel` (commands and events),
-//! `trace`, `stats` and `view`. [`accelerator`] runs the fast path alone, for a host.
+//! ([`control_channel()`], [`Io::hand_over`], [`Io::give`]). [`Worker::poll`] runs to completion: no lock, no system
+//! call, no log, and after the start no allocation on the path of established flows. The folders follow the packet:
+//! `ingress`, `lookup`, `slow_path`, `apply_rules`, `egress`; packets that leave the burst and come back later are in
+//! `deferred`, packets for own addresses in `local`. Beside the path are `sessions`, `control_channel` (commands and
+//! events), `trace`, `stats` and `view`. [`accelerator`] runs the fast path alone, for a host.
 //!
 //! The meaning of rules is decided by crate `rules`; neighbours and routes by crate `transport` in Control. GTP-U
 //! packets in fragments are reassembled, user packets are not: fragments that come before their first one wait
@@ -55,7 +55,7 @@ pub use ingress::l3_interfaces::interface;
 pub use io::behind_accelerator;
 #[cfg(feature = "dpdk")]
 pub use io::dpdk;
-pub use io::{ChargeId, Instruction, Io, PacketMetadata, QueueProgram, Urgency, mem};
+pub use io::{ChargeId, Instruction, Io, PacketMetadata, Parcel, Parcels, QueueProgram, Urgency, mem};
 pub use local::host::HostRates;
 pub use rules::worker_selection::{WorkerSelectionChange, WorkerSelectionKey};
 pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};

@@ -7,6 +7,7 @@ pub(crate) mod change;
 pub(crate) mod checkpoints;
 pub(crate) mod fixed_map;
 pub(crate) mod inactivity;
+pub(crate) mod moved_counts;
 pub(crate) mod table;
 pub(crate) mod ue_map;
 mod usage;

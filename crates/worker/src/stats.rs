@@ -108,9 +108,9 @@ macro_rules! stats {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Everything a worker counts.
         ///
-        /// Each packet is accounted once: what came in (`rx`, `inbox`, `originated`, `from_host`) is what went out
-        /// (`tx`, `handed_over`, `to_host`), was dropped (`drops`), consumed (`consumed`) or is held until another
-        /// comes or its turn (`held`), but for what the worker still holds between two polls.
+        /// Each packet is accounted once: what came in (`rx`, `inbox`, `moved_in`, `originated`, `from_host`) is what
+        /// went out (`tx`, `handed_over`, `moved_out`, `to_host`), was dropped (`drops`), consumed (`consumed`) or is
+        /// held until another comes or its turn (`held`), but for what the worker still holds between two polls.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Stats {
             /// By port.
@@ -149,6 +149,10 @@ stats! {
     inbox,
     /// Packets handed over to other workers.
     handed_over,
+    /// Packets that came with their session from the queues of another worker.
+    moved_in,
+    /// Packets that went with their session to the queues of another worker.
+    moved_out,
     /// Packets that end at this node: ARP replies, Error Indications and the like.
     consumed,
     /// Packets that this worker generates: Error Indications, notifications, frames that control sends.
@@ -293,8 +297,8 @@ impl Stats {
 
     /// Packets received that were neither sent, dropped, consumed nor held: 0 between two polls.
     pub fn unaccounted(&self) -> i64 {
-        let entered = self.rx() + self.inbox + self.originated + self.from_host;
-        let sent = self.tx() + self.handed_over + self.to_host;
+        let entered = self.rx() + self.inbox + self.moved_in + self.originated + self.from_host;
+        let sent = self.tx() + self.handed_over + self.moved_out + self.to_host;
         let left = sent + self.consumed + self.held + self.drops.iter().sum::<u64>();
         entered.wrapping_sub(left) as i64
     }

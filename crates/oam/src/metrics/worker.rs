@@ -201,6 +201,8 @@ const GAUGES: [&str; 4] = ["held", "queued", "backlog", "buffered"];
 static COUNTS: &[WorkerCount] = &[
     count("inbox", "sluice_worker_inbox_packets", "Packets that other workers handed over."),
     count("handed_over", "sluice_worker_handed_over_packets", "Packets handed over to other workers."),
+    count("moved_in", "sluice_worker_moved_in_packets", "Packets that came with their session from the queues of another worker."),
+    count("moved_out", "sluice_worker_moved_out_packets", "Packets that went with their session to the queues of another worker."),
     count("consumed", "sluice_worker_consumed_packets", "Packets that end at this node."),
     count("originated", "sluice_worker_originated_packets", "Packets that a worker generated."),
     count("answered", "sluice_worker_answered_packets", "ARP, ND, ICMP and GTP-U echo requests that were responded to."),

@@ -12,9 +12,10 @@ pub enum MeterShare {
     /// All of it.
     #[default]
     Whole,
-    /// It spends what is left, and earns nothing; of what limits still allow, it has half.
+    /// It spends what is left, and earns nothing; of what limits still allow, it has half. Its queues before ports
+    /// keep their whole rates.
     Leaving,
-    /// It starts with nothing, and earns.
+    /// It starts with nothing, and earns. Its queues before ports let nothing leave.
     Arriving,
 }
 

@@ -425,7 +425,8 @@ impl SessionImage {
 
     /// Whether a worker that shares the session with another, while it moves, has to know.
     pub fn is_shared_knowingly(&self) -> bool {
-        self.is_metered() || self.is_limited() || self.inactivity.is_some()
+        let has_queues = self.forward_extensions.egress_queues.iter().any(Option::is_some);
+        self.is_metered() || self.is_limited() || self.inactivity.is_some() || has_queues
     }
 
     /// Which shared meters its QERs have that are correlated with those of other sessions.

@@ -35,6 +35,8 @@ pub struct UeState {
     ue: i64,
     /// Of the guaranteed and maximum rates of its queues.
     queues: [[i64; 2]; 8],
+    /// When it had these: it has earned more since.
+    at: u64,
 }
 
 impl Manager {
@@ -54,6 +56,7 @@ impl Manager {
         of.bucket.settle(of.since, at);
         let mut state = UeState {
             ue: of.bucket.level(),
+            at,
             ..UeState::default()
         };
         for place in (0..8).filter(|place| of.places >> place & 1 == 1) {
@@ -137,17 +140,17 @@ impl Manager {
         [shaper.guaranteed.level(), shaper.maximum.level()]
     }
 
-    /// Continues with the tokens that a UE had elsewhere, after its queues were added at the
-    /// same places and before packets are queued.
+    /// Continues with the tokens that a UE had elsewhere, and has earned since by the same clock, after its queues were
+    /// added at the same places and before packets are queued.
     ///
     /// # Errors
     /// [`TmError::NoUe`].
     pub fn continue_ue(&mut self, ue: UeId, state: &UeState, now: Nanos) -> Result<(), TmError> {
-        let now = self.at(now);
+        let since = self.at(now).min(state.at);
         self.live(ue.0).ok_or(TmError::NoUe(ue))?;
         let of = &mut self.ues[ue.0 as usize];
         of.bucket.set_level(state.ue);
-        of.since = now;
+        of.since = since;
         for place in (0..8).filter(|place| of.places >> place & 1 == 1) {
             let number = self.queues.of[of.line(place)].shaper;
             if let Some(shaper) = number
@@ -157,7 +160,7 @@ impl Manager {
                 let [guaranteed, maximum] = state.queues[usize::from(place)];
                 shaper.guaranteed.set_level(guaranteed);
                 shaper.maximum.set_level(maximum);
-                shaper.since = now;
+                shaper.since = since;
             }
         }
         Ok(())

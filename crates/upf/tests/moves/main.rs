@@ -5,6 +5,7 @@
 
 #[path = "../support/in_steps.rs"]
 mod in_steps;
+mod queues;
 mod ue;
 
 use std::collections::BTreeMap;

@@ -15,7 +15,7 @@ use rules::Adjacencies;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
 use rules::testing::{self, NumberedHops};
-use session::{AssociationId, Config, CounterReached, CpFSeid, Random, Sessions, Ticket};
+use session::{AssociationId, Config, CounterReached, CpFSeid, Random, Sessions, Ticket, WorkerFault};
 use transport::{Adjacency, AdjacencyChange};
 use upf::command;
 use worker::mem::{MemBuf, MemIo, Wires};
@@ -37,6 +37,8 @@ pub struct Upf {
     waiting: Vec<VecDeque<Command>>,
     wires: Wires,
     tickets: u64,
+    /// Whether a worker may not find a session: one that has ended twice.
+    pub may_refuse: bool,
 }
 
 /// The distance between the parts.
@@ -57,7 +59,19 @@ impl Upf {
         room: Room,
         size: impl Fn(&mut WorkerConfig),
     ) -> Self {
-        let network = Arc::new(testing::network());
+        Self::on(testing::network(), workers, config, seed, room, size)
+    }
+
+    /// The same on another network, whose instances are those of the testing network.
+    pub fn on(
+        network: Network,
+        workers: u16,
+        config: Config,
+        seed: u64,
+        room: Room,
+        size: impl Fn(&mut WorkerConfig),
+    ) -> Self {
+        let network = Arc::new(network);
         let sessions = Sessions::new(
             config,
             Arc::clone(&network),
@@ -75,6 +89,7 @@ impl Upf {
             waiting: (0..workers).map(|_| VecDeque::new()).collect(),
             wires,
             tickets: 0,
+            may_refuse: false,
         };
         for (id, io) in (0..).map(WorkerId).zip(ios) {
             let mut config = WorkerConfig::new(id, workers, Arc::clone(&network), macs.clone(), Seed([1, 2]));
@@ -195,8 +210,11 @@ impl Upf {
     }
 
     fn applied(&mut self, op: OpId, outcome: Result<Option<UsageSnapshot>, ApplyError>) {
-        let outcome = outcome.expect("nothing is refused here");
-        self.sessions.applied(self.now, op, Ok(outcome));
+        if let Err(error) = &outcome {
+            assert!(self.may_refuse && *error == ApplyError::NotFound, "{error:?}");
+        }
+        let outcome = outcome.map_err(|_| WorkerFault::Failed);
+        self.sessions.applied(self.now, op, outcome);
     }
 
     /// Whether no command waits for room, and no answer of a worker is due.

@@ -6,7 +6,7 @@
 //! ([`Charges::credit_back`]). A mark is a bit of the record itself, so no loss is without room, and a burst has fewer
 //! packets than there are records, so no marked record is overwritten.
 
-use flow::{Blocks, Verdict};
+use flow::{Blocks, Direction, Installed, Verdict};
 
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Descriptor, Kind};
@@ -40,6 +40,42 @@ impl Charge {
             octets: descriptor.octets,
             kind: descriptor.kind,
         }
+    }
+
+    /// The direction of the packet.
+    pub const fn direction(&self) -> Direction {
+        self.verdict.direction()
+    }
+
+    /// Takes back what is in the counters in these slots: the packet goes to another worker, to count there. Its
+    /// content stays counted here.
+    pub fn leave(&mut self, blocks: &mut Blocks, slots: u64) {
+        let (verdict, octets) = (&mut self.verdict, self.octets.into());
+        verdict.urrs &= slots;
+        verdict.content = 0;
+        let is_counted = verdict.is_some() && self.kind != Kind::Relayed;
+        let direction = verdict.direction();
+        if !is_counted || !blocks.uncount(verdict.block, verdict.generation, verdict.urrs, direction, octets)
+        {
+            *self = Self::NONE;
+        }
+    }
+
+    /// It counts in this block from now on: where the worker that it comes from had the counter in slot n, that in
+    /// `slots[n]`.
+    pub fn arrive(&mut self, installed: Installed, slots: &[Option<u8>]) {
+        let verdict = &mut self.verdict;
+        if !verdict.is_some() {
+            return;
+        }
+        let counted = slots
+            .iter()
+            .enumerate()
+            .filter(|(slot, _)| verdict.urrs >> slot & 1 == 1);
+        verdict.urrs = counted.fold(0, |urrs, (_, slot)| {
+            urrs | slot.map_or(0, |slot| 1 << (slot & 63))
+        });
+        (verdict.block, verdict.generation) = (installed.block, installed.generation);
     }
 
     /// Subtracts the counts from the counters of URRs and contents.

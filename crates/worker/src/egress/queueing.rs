@@ -10,6 +10,8 @@
 //! packets have, a port also what a frame takes on the wire.
 
 pub(crate) mod departures;
+pub(crate) mod moved_queues;
+mod moves;
 mod nodes;
 pub(crate) mod packets;
 mod session_queues;
@@ -20,12 +22,13 @@ use std::sync::Arc;
 
 use flow::meter::Colour;
 use flow::slab::OutOfMemory;
-use flow::{Nanos, PortId, SessionIndex};
+use flow::{Direction, Nanos, PortId, SessionIndex};
 use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf, ecn};
 use rules::network::{Egress, Network};
 use tm::{AqmTimes, Arrival, Class, Departure, Ecn, Limits, LossReason, Manager, QueueId, Slot};
 
+use self::moved_queues::{ArrivingSessions, MovedPacket, MovedQueues};
 use self::nodes::Nodes;
 use self::packets::{Lost, Output, Record, Waiting};
 use self::session_queues::SessionQueues;
@@ -53,6 +56,7 @@ struct Chosen {
     queue: QueueId,
     port: PortId,
     charge: Charge,
+    session: SessionIndex,
     /// Where the user packet begins.
     user: u16,
     octets: u16,
@@ -82,6 +86,10 @@ pub(crate) struct Queueing<B> {
     outputs: Vec<Output<B>>,
     /// How many of each port's node stand there.
     standing: Vec<usize>,
+    /// Sessions whose queues another worker still has.
+    arriving: ArrivingSessions<B>,
+    /// Queues that other workers have given, of sessions that are not whole here yet.
+    moved: Vec<MovedQueues<B>>,
     departures: [Departure; BURST],
     /// What is being sent, and the records of it: empty between bursts.
     batch: Batch<B>,
@@ -138,16 +146,21 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             lost: Vec::with_capacity(BURST),
             outputs: (0..=ports).map(|_| Output::new()).collect(),
             standing: vec![0; standing],
+            arriving: ArrivingSessions::default(),
+            moved: Vec::new(),
             departures: [Departure::NONE; BURST],
             batch: Batch::new(),
             records: Vec::with_capacity(BURST),
         })))
     }
 
-    /// Packets that wait, and those that have left their queue and not their port yet.
+    /// Packets that wait, those of sessions on their way here among them, and those that have left their queue and not
+    /// their port yet.
     pub fn len(&self) -> usize {
         let leaving = self.outputs.iter().map(|output| output.queue.len());
-        self.manager.packets() as usize + leaving.sum::<usize>()
+        let moved = self.moved.iter().map(|moved| moved.len());
+        let elsewhere = self.arriving.packets() + moved.sum::<usize>();
+        self.manager.packets() as usize + leaving.sum::<usize>() + elsewhere
     }
 
     /// The network is another one from now on.
@@ -232,6 +245,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             queue,
             port,
             charge: Charge::of(descriptor),
+            session,
             user: u16::try_from(user).ok()?,
             octets: octets.min(self.largest),
             colour: Colour::Green,
@@ -250,6 +264,12 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         self.sessions[session.index()][direction as usize].at(place)
     }
 
+    /// The queues of a direction, if it has any.
+    fn line(&self, session: SessionIndex, direction: Direction) -> Option<SessionQueues> {
+        let line = self.sessions.get(session.index())?[direction as usize];
+        (!line.is_none()).then_some(line)
+    }
+
     /// Puts a packet of the burst into the queue that was [chosen](Self::choose), or among what is
     /// [lost](Self::take_lost).
     #[inline]
@@ -266,10 +286,52 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         let waiting = Waiting {
             packet,
             charge: chosen.charge,
+            session: chosen.session,
             port: chosen.port,
             user: chosen.user,
         };
+        if !self.arriving.is_empty() && self.arriving.has(chosen.session) {
+            return self.hold_back(&arrival, waiting, split, now);
+        }
         let queued = self.manager.enqueue(&arrival, now);
+        self.note_queued(queued, waiting, split);
+    }
+
+    /// Holds a packet back whose session's queues another worker still has.
+    #[cold]
+    #[inline(never)]
+    fn hold_back(&mut self, arrival: &Arrival, waiting: Waiting<B>, split: Option<FragmentSpec>, now: Nanos) {
+        let limits = self.manager.limits();
+        let has_room = self.len() < self.waiting.len()
+            && self.manager.octets() + self.arriving.octets() + u64::from(arrival.octets) <= limits.pool;
+        let direction = waiting.charge.direction();
+        let place = self
+            .line(waiting.session, direction)
+            .and_then(|line| line.place_of(arrival.queue));
+        let Some(place) = place.filter(|_| has_room) else {
+            return self.lose(waiting, LossReason::PoolFull);
+        };
+        let packet = MovedPacket {
+            direction,
+            place,
+            since: now,
+            octets: arrival.octets,
+            colour: arrival.colour,
+            ecn: arrival.ecn,
+            waiting,
+            split,
+        };
+        self.arriving.push(packet.waiting.session, packet);
+    }
+
+    /// A packet was given to the manager, with this result.
+    #[inline(always)]
+    fn note_queued(
+        &mut self,
+        queued: Result<Slot, LossReason>,
+        waiting: Waiting<B>,
+        split: Option<FragmentSpec>,
+    ) {
         // A packet that gives way to this one may have had the same slot.
         self.note_losses();
         match queued {

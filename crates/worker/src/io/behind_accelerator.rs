@@ -15,7 +15,7 @@ use packet::{MacAddr, PacketBuf, VlanId};
 use crate::Batch;
 pub use crate::io::accelerator_port_stats::AcceleratorPortStats;
 use crate::io::exchange::Exchange;
-use crate::io::{Io, PacketMetadata, QueueProgram, Urgency};
+use crate::io::{Io, PacketMetadata, Parcel, QueueProgram, Urgency};
 
 /// Bursts that are taken of the port towards the accelerator in a poll: frames of the channel among them must not wait,
 /// and what the worker has no time for is cheap to drop here.
@@ -425,6 +425,14 @@ impl<I: Io> Io for BehindAccelerator<I> {
 
     fn inbox_len(&self) -> usize {
         self.inner.inbox_len()
+    }
+
+    fn give(&mut self, to: WorkerId, parcel: Parcel) -> Result<(), Parcel> {
+        self.inner.give(to, parcel)
+    }
+
+    fn take_given(&mut self) -> Option<Parcel> {
+        self.inner.take_given()
     }
 
     fn give_host(&mut self, urgency: Urgency, out: &mut Batch<I::Buf>) {

@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use dpdk::{Burst, Consumer, Mbuf, Mempool, MultiProducer, RxQueue, TxQueue};
 use flow::{PortId, WorkerId};
 
-use crate::{Batch, Instruction, Io, QueueProgram, Urgency};
+use crate::{Batch, Instruction, Io, Parcel, Parcels, QueueProgram, Urgency};
 
 mod buf;
 mod offload_completion;
@@ -27,6 +27,7 @@ pub struct DpdkIo {
     inbox: Option<Consumer>,
     /// By worker.
     inboxes: Vec<MultiProducer>,
+    parcels: Parcels,
     host: Option<HostEnd>,
     burst: Burst,
     /// By port, what has come several in one; of ports that give such packets.
@@ -92,6 +93,7 @@ impl DpdkIo {
             pool,
             inbox,
             inboxes,
+            parcels: Parcels::none(),
             host: None,
             burst: Burst::new(),
         }
@@ -108,6 +110,13 @@ impl DpdkIo {
     #[must_use]
     pub fn with_host(mut self, host: HostEnd) -> Self {
         self.host = Some(host);
+        self
+    }
+
+    /// The same, with what workers give each other beside packets.
+    #[must_use]
+    pub fn with_parcels(mut self, parcels: Parcels) -> Self {
+        self.parcels = parcels;
         self
     }
 
@@ -243,6 +252,14 @@ impl Io for DpdkIo {
         };
         inbox.dequeue(&mut self.burst);
         self.deliver(out, None);
+    }
+
+    fn give(&mut self, to: WorkerId, parcel: Parcel) -> Result<(), Parcel> {
+        self.parcels.give(to, parcel)
+    }
+
+    fn take_given(&mut self) -> Option<Parcel> {
+        self.parcels.take()
     }
 
     fn give_host(&mut self, urgency: Urgency, out: &mut Batch<DpdkBuf>) {

@@ -13,7 +13,7 @@ use packet::eth::L2;
 use packet::tuple::proto;
 use packet::{IpFrame, PacketBuf, VecBuf, buf, ipv6, udp};
 
-use crate::{Batch, ChargeId, Io, PacketMetadata, Urgency};
+use crate::{Batch, ChargeId, Io, PacketMetadata, Parcel, Parcels, Urgency};
 
 /// Octets that [`gather`](PacketBuf::gather) has room for, as in an mbuf of the usual size.
 const FIRST_PART: usize = 2_048;
@@ -343,7 +343,8 @@ impl Wires {
             from_host: Queue::new(depth),
         };
         let inboxes = queues(workers);
-        let io = |worker: usize| MemIo {
+        let io = |(worker, parcels): (usize, _)| MemIo {
+            parcels,
             rx: wires.to[worker].clone(),
             tx: wires.from.clone(),
             inboxes: inboxes.clone(),
@@ -364,7 +365,11 @@ impl Wires {
             },
             sorts: false,
         };
-        let ios = (0..workers).map(io).collect();
+        let ios = Parcels::between(workers)
+            .into_iter()
+            .enumerate()
+            .map(io)
+            .collect();
         (wires, ios)
     }
 
@@ -408,6 +413,7 @@ pub struct MemIo {
     rx: Vec<Queue>,
     tx: Vec<Queue>,
     inboxes: Vec<Queue>,
+    parcels: Parcels,
     to_host: [Queue; 2],
     from_host: Option<Queue>,
     worker: usize,
@@ -563,6 +569,14 @@ impl Io for MemIo {
         if let Some(queue) = self.inboxes.get(self.worker) {
             queue.give_to(out);
         }
+    }
+
+    fn give(&mut self, to: WorkerId, parcel: Parcel) -> Result<(), Parcel> {
+        self.parcels.give(to, parcel)
+    }
+
+    fn take_given(&mut self) -> Option<Parcel> {
+        self.parcels.take()
     }
 
     fn give_host(&mut self, urgency: Urgency, out: &mut Batch<MemBuf>) {

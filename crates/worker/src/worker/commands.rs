@@ -277,7 +277,7 @@ impl<I: Io> Worker<I> {
         }
         if applied.outcome.is_ok() {
             for marker in markers {
-                self.send_marker(marker);
+                self.send_marker(session, marker);
             }
             if self.deferred.absent.len() > 0
                 && let Some(slot) = self.sessions.at(session)

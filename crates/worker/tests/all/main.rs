@@ -22,6 +22,7 @@ mod connections;
 mod correlated;
 mod dropped;
 mod egress_queue_lives;
+mod egress_queue_moves;
 mod egress_queues;
 mod fragmentation;
 mod fragments;

@@ -11,7 +11,7 @@ use flow::{Blocks, Nanos, PortId};
 use packet::{DropReason, PacketBuf, ecn};
 
 use super::Queueing;
-use super::packets::{Departing, Lost, Record};
+use super::packets::{Departing, Record};
 use crate::burst::batch::{BURST, Batch};
 use crate::egress::fragmentation::Fragmenter;
 use crate::egress::lags::Lags;
@@ -137,7 +137,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             let can = exit.tx.send_batch(exit.io, exit.stats, way, batch);
             let left = batch.len();
             let sent = self.records.drain(..gathered - left);
-            for node in sent.filter_map(|(_, node)| node) {
+            for node in sent.filter_map(|record| record.node) {
                 self.standing[usize::from(node)] -= 1;
             }
             put_back(queue, batch, &mut self.records, port);
@@ -171,12 +171,8 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             true => DropReason::PortDown,
             false => DropReason::TxFull,
         };
-        while let Some(Departing { packet, charge, .. }) = self.next_of(port.index()) {
-            self.lost.push(Lost {
-                packet,
-                charge,
-                reason,
-            });
+        while let Some(departing) = self.next_of(port.index()) {
+            self.lost.push(departing.lost(reason));
         }
     }
 }
@@ -191,7 +187,11 @@ fn gather<B>(queue: &mut VecDeque<Departing<B>>, batch: &mut Batch<B>, records: 
             queue.push_front(front);
             return true;
         }
-        records.push((front.charge, front.node));
+        records.push(Record {
+            charge: front.charge,
+            session: front.session,
+            node: front.node,
+        });
         let _ = batch.push(front.packet);
     }
     false
@@ -204,10 +204,16 @@ fn put_back<B>(
     records: &mut Vec<Record>,
     port: PortId,
 ) {
-    for ((charge, node), packet) in records.drain(..).zip(batch.drain()).rev() {
+    for (record, packet) in records.drain(..).zip(batch.drain()).rev() {
+        let Record {
+            charge,
+            session,
+            node,
+        } = record;
         queue.push_front(Departing {
             packet,
             charge,
+            session,
             port,
             split: None,
             node,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use flow::{Nanos, PortId};
+use flow::{Nanos, PortId, SessionIndex};
 use packet::DropReason;
 use packet::ip_fragmentation::FragmentSpec;
 
@@ -12,21 +12,29 @@ use crate::burst::credit::Charge;
 pub(super) struct Waiting<B> {
     pub packet: B,
     pub charge: Charge,
+    pub session: SessionIndex,
     /// By which it leaves: a member of a LAG, or one of our own addresses.
     pub port: PortId,
     /// Where its user packet begins.
     pub user: u16,
 }
 
+const _: () = assert!(size_of::<Waiting<u64>>() == 56, "there are very many");
+
 impl<B> Waiting<B> {
     /// It waits no more.
     pub fn departing(self, split: Option<FragmentSpec>) -> Departing<B> {
         let Self {
-            packet, charge, port, ..
+            packet,
+            charge,
+            session,
+            port,
+            ..
         } = self;
         Departing {
             packet,
             charge,
+            session,
             port,
             split,
             node: None,
@@ -55,6 +63,8 @@ pub(crate) struct Lost<B> {
 pub(crate) struct Departing<B> {
     pub packet: B,
     pub charge: Charge,
+    /// Whose it is; of an End Marker, too.
+    pub session: SessionIndex,
     pub port: PortId,
     /// It leaves in fragments.
     pub split: Option<FragmentSpec>,
@@ -62,8 +72,24 @@ pub(crate) struct Departing<B> {
     pub node: Option<u8>,
 }
 
-/// What is known of a packet that is being sent: what it has counted, and whose turn it was.
-pub(super) type Record = (Charge, Option<u8>);
+impl<B> Departing<B> {
+    /// It is lost.
+    pub fn lost(self, reason: DropReason) -> Lost<B> {
+        let Self { packet, charge, .. } = self;
+        Lost {
+            packet,
+            charge,
+            reason,
+        }
+    }
+}
+
+/// What is known of a packet that is being sent.
+pub(super) struct Record {
+    pub charge: Charge,
+    pub session: SessionIndex,
+    pub node: Option<u8>,
+}
 
 /// What leaves next by one port, in order.
 pub(super) struct Output<B> {

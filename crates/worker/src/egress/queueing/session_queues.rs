@@ -68,6 +68,21 @@ impl SessionQueues {
         all
     }
 
+    /// The place of a queue in the plan.
+    pub fn place_of(&self, queue: QueueId) -> Option<u8> {
+        let mut places = 0..self.len() as u8;
+        places.find(|place| self.at(usize::from(*place)) == queue)
+    }
+
+    /// The places of the first queue of each node, in the order of the plan.
+    pub fn first_of_ues(&self) -> impl Iterator<Item = u8> + '_ {
+        let is_first = |place: &u8| {
+            let ues = &self.ues[..=usize::from(*place)];
+            ues.iter().position(|ue| *ue == ues[ues.len() - 1]) == Some(usize::from(*place))
+        };
+        (0..self.len() as u8).filter(is_first)
+    }
+
     /// The queue for packets of a verdict, unless its plan does not foresee them.
     #[inline(always)]
     pub fn find(&self, verdict: &Verdict) -> Option<QueueId> {

@@ -10,22 +10,21 @@ use rules::network::QueueManagement;
 use tm::{Aqm, Class, NodeId, QueueId, QueueRates, QueueSpec, Shaper, UeId, UeSpec};
 
 use super::Queueing;
+use super::moved_queues::MovedQueues;
 use super::nodes::shaper;
 use super::packets::{Departing, Waiting};
 use super::session_queues::SessionQueues;
+use crate::burst::credit::Charge;
 use crate::control_channel::QueueStatus;
 use crate::io::PacketMetadata;
 
 impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     /// A session has this image, and had another before, if that is known; no packet of it waits, if the plan of its
-    /// queues is another than before. One that moves to another worker has no queues: its packets may not be overtaken
-    /// by those that its new worker has.
+    /// queues is another than before. One that comes from another worker lets no packet leave before
+    /// [that](super::moves) has given its queues.
     pub fn follow(&mut self, image: &SessionImage, before: Option<&SessionImage>, now: Nanos) {
         for direction in Direction::BOTH {
-            let planned = |image: &SessionImage| match image.meter_share {
-                MeterShare::Leaving => None,
-                _ => image.egress_queues(direction).cloned(),
-            };
+            let planned = |image: &SessionImage| image.egress_queues(direction).cloned();
             let (session, new) = (image.session, planned(image));
             let has_queues = self.line(session, direction).is_some();
             match (before.and_then(planned), new) {
@@ -40,6 +39,10 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                     if let Some(plan) = &new {
                         self.add(session, direction, plan);
                     }
+                    let comes = image.meter_share == MeterShare::Arriving && before.is_none();
+                    if comes && self.line(session, direction).is_some() {
+                        self.arriving.begin(session);
+                    }
                 }
             }
         }
@@ -53,8 +56,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         };
         let unit = |image: &SessionImage, urr: &Urr| image.rules.urr(urr.id).map(Urr::unit);
         let counts_anew = |urr: &Urr| unit(before, urr).is_some_and(|before| before != urr.unit());
-        image.meter_share == MeterShare::Leaving
-            || !image.installation.fresh_urrs.is_empty()
+        !image.installation.fresh_urrs.is_empty()
             || image.rules.urrs().iter().any(counts_anew)
             || image.classification_generation != before.classification_generation
             || Direction::BOTH.into_iter().any(differs)
@@ -94,6 +96,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             });
         }
         self.lost = lost;
+        self.lose_arriving(session);
     }
 
     /// Takes all packets of a session out of its queues, in order, to leave at once. It has no queues any more until it
@@ -105,13 +108,50 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                 all.push(waiting.departing(split))
             });
         }
+        all.extend(self.release_arriving(session));
         all
     }
 
-    /// The queues of a direction, if it has any.
-    fn line(&self, session: SessionIndex, direction: Direction) -> Option<SessionQueues> {
-        let line = self.sessions.get(session.index())?[direction as usize];
-        (!line.is_none()).then_some(line)
+    /// Keeps queues that another worker has given until their session is whole here.
+    pub fn keep_moved(&mut self, moved: MovedQueues<B>) {
+        self.moved.push(moved);
+    }
+
+    /// The packets of queues that were given are lost: their session has ended. They are counted nowhere.
+    pub fn lose_moved(&mut self, moved: MovedQueues<B>) {
+        let MovedQueues {
+            standing, packets, ..
+        } = moved;
+        let waiting = packets.into_iter().map(|packet| packet.waiting.departing(None));
+        for departing in standing.into_iter().chain(waiting) {
+            let uncounted = Departing {
+                charge: Charge::NONE,
+                ..departing
+            };
+            self.lost.push(uncounted.lost(DropReason::EgressReleased));
+        }
+    }
+
+    /// Queues of a session that other workers have given.
+    pub fn next_moved(&mut self, session: SessionIndex) -> Option<MovedQueues<B>> {
+        let place = self.moved.iter().position(|moved| moved.session == session)?;
+        Some(self.moved.remove(place))
+    }
+
+    /// What another worker has given of a session that ends here, and what was held back of it, is lost.
+    fn lose_arriving(&mut self, session: SessionIndex) {
+        while let Some(moved) = self.next_moved(session) {
+            self.lose_moved(moved);
+        }
+        for packet in self.arriving.end(session).into_iter().flatten() {
+            self.lost.push(packet.waiting.lost(DropReason::EgressReleased));
+        }
+    }
+
+    /// What was held back of a session, to leave at once.
+    fn release_arriving(&mut self, session: SessionIndex) -> impl Iterator<Item = Departing<B>> + use<B> {
+        let held_back = self.arriving.end(session).into_iter().flatten();
+        held_back.map(|packet| packet.waiting.departing(packet.split))
     }
 
     /// Removes the queues of a session, and gives out their packets.
@@ -122,14 +162,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         now: Nanos,
         mut each: impl FnMut(Waiting<B>, Option<FragmentSpec>),
     ) {
-        let Some(line) = self
-            .sessions
-            .get_mut(session.index())
-            .map(|lines| &mut lines[direction as usize])
-        else {
-            return;
-        };
-        let line = std::mem::replace(line, SessionQueues::NONE);
+        let line = self.forget_line(session, direction);
         let (waiting, splits) = (&mut self.waiting, &mut self.splits);
         for ue in line.ues() {
             let removed = self.manager.remove_ue(ue, now, |held| {
@@ -139,7 +172,16 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             });
             debug_assert!(removed.is_ok(), "{ue:?} of {session:?}: {removed:?}");
         }
+    }
+
+    /// A direction has no queues any more. Those that it had.
+    pub(super) fn forget_line(&mut self, session: SessionIndex, direction: Direction) -> SessionQueues {
+        let lines = self.sessions.get_mut(session.index());
+        let line = lines.map_or(SessionQueues::NONE, |lines| {
+            std::mem::replace(&mut lines[direction as usize], SessionQueues::NONE)
+        });
         self.queues -= line.len();
+        line
     }
 
     /// Adds the queues of a plan.
@@ -270,7 +312,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 }
 
 /// Whether two plans have the same queues, at whatever rates.
-fn has_same_queues(old: &EgressQueues, new: &EgressQueues) -> bool {
+pub(super) fn has_same_queues(old: &EgressQueues, new: &EgressQueues) -> bool {
     let queue = |queue: &EgressQueue| EgressQueue {
         maximum: if queue.is_limited() {
             Rate::ZERO

@@ -1,0 +1,215 @@
+//! Queues before ports that move with their session from worker to worker: order, rates and counts, and what becomes of
+//! them where a session ends on the way.
+
+use crate::common;
+
+use std::time::Duration;
+
+use flow::{Bucket, PortId, WorkerId};
+use packet::{DropReason, Teid};
+use rules::image::{ImmediateActions, MeterShare, SessionChange, SessionImage, UsageSnapshot};
+use rules::model::{FarId, OuterHeaderCreation};
+use rules::testing::GNB;
+use worker::mem::MemBuf;
+use worker::{Command, EgressLimits, WorkerSelectionChange};
+
+use super::egress_queues::{DEFAULT, FREE, SESSION, network, offer, packet, rules};
+use common::one_session::hand_over;
+use common::{World, frame};
+
+/// Two workers, of which the first has a session whose Session-AMBR is 100 kbit/s: a packet of 1,000 octets in 80 ms.
+fn world() -> (World, Box<SessionImage>) {
+    let mut world = World::with(network(&FREE), 2, |config| {
+        config.egress = EgressLimits {
+            packets: 100,
+            octets: 1 << 20,
+            queues: 64,
+        };
+    });
+    select(&mut world, WorkerId(0));
+    let image = world.install(1, rules(100, None));
+    (world, image)
+}
+
+fn select(world: &mut World, owner: WorkerId) {
+    for bucket in Bucket::all() {
+        world.tell_all(|| Command::SelectWorker(WorkerSelectionChange::Bucket { bucket, owner }));
+    }
+}
+
+fn shared(image: &SessionImage, share: MeterShare) -> Box<SessionImage> {
+    Box::new(image.clone().with_share(share))
+}
+
+fn replace(world: &mut World, worker: usize, image: Box<SessionImage>) {
+    let change = SessionChange::Replace(image, ImmediateActions::default());
+    world.apply(worker, change).expect("it is there");
+}
+
+/// The second worker has the session, too, and gets its packets.
+fn begin(world: &mut World, image: &SessionImage) {
+    replace(world, 0, shared(image, MeterShare::Leaving));
+    let arriving = SessionChange::Install(shared(image, MeterShare::Arriving));
+    world.apply(1, arriving).expect("there is room");
+    select(world, WorkerId(1));
+}
+
+fn remove(world: &mut World, worker: usize) -> UsageSnapshot {
+    let usage = world
+        .apply(worker, SessionChange::Remove(SESSION))
+        .expect("it is there");
+    usage.unwrap_or_default()
+}
+
+fn queued(world: &World) -> [u64; 2] {
+    [0, 1].map(|worker| world.workers[worker].stats().queued)
+}
+
+/// Numbered packets: by their length.
+fn numbered(numbers: std::ops::Range<usize>) -> impl Iterator<Item = Vec<u8>> {
+    numbers.map(|number| packet(DEFAULT, 900 + number))
+}
+
+/// The numbers of packets that leave.
+fn numbers(out: &[(PortId, Vec<u8>)]) -> Vec<usize> {
+    out.iter().map(|(_, frame)| frame.len() - 58 - 28 - 900).collect()
+}
+
+fn pass(world: &mut World, time: Duration) -> Vec<usize> {
+    let end = world.now + time;
+    while world.now < end {
+        world.poll();
+    }
+    numbers(&world.take())
+}
+
+#[test]
+fn what_waits_moves_in_order_before_what_came_to_the_new_worker() {
+    let (mut world, image) = world();
+    offer(&mut world, numbered(0..10));
+    let mut left = numbers(&world.take());
+    begin(&mut world, &image);
+    offer(&mut world, numbered(10..20));
+    left.extend(pass(&mut world, Duration::from_millis(200)));
+    assert!(queued(&world)[0] > 5, "the old worker lets packets leave alone");
+    assert_eq!(queued(&world)[1], 10);
+    let first = remove(&mut world, 0);
+    assert_eq!(queued(&world)[0], 0);
+    assert_eq!(
+        first.counters[0].1.dl_packets,
+        left.len() as u64,
+        "what waits is not counted here"
+    );
+    replace(&mut world, 1, image);
+    assert_eq!(
+        world.query(1, SESSION).counters[0].1.dl_packets,
+        20 - left.len() as u64
+    );
+    // The level stays: no second burst of 5 packets.
+    let more = pass(&mut world, Duration::from_millis(400));
+    assert!((4..=6).contains(&more.len()), "{more:?}");
+    left.extend(more);
+    left.extend(pass(&mut world, Duration::from_secs(2)));
+    assert_eq!(left, (0..20).collect::<Vec<_>>());
+    world.assert_conserved();
+}
+
+#[test]
+fn what_is_lost_after_a_move_is_credited_back_there() {
+    let (mut world, image) = world();
+    offer(&mut world, numbered(0..60));
+    let left = world.take().len() as u64;
+    begin(&mut world, &image);
+    // Both workers have room for 100 packets.
+    offer(&mut world, numbered(0..60));
+    let first = remove(&mut world, 0).counters[0].1.dl_packets;
+    replace(&mut world, 1, image);
+    let lost = world.drops()[DropReason::EgressQueueFull.index()];
+    assert_eq!(lost, 120 - left - 100);
+    assert_eq!(
+        first + world.query(1, SESSION).counters[0].1.dl_packets,
+        120 - lost
+    );
+    let last = remove(&mut world, 1).counters[0].1.dl_packets;
+    assert_eq!(first + last, left + world.take().len() as u64);
+    world.assert_conserved();
+}
+
+#[test]
+fn a_session_that_ends_on_the_way_loses_what_waits() {
+    for ends_first in [0, 1] {
+        let (mut world, image) = world();
+        offer(&mut world, numbered(0..20));
+        let left = world.take().len() as u64;
+        begin(&mut world, &image);
+        offer(&mut world, numbered(20..30));
+        let mut counted = remove(&mut world, ends_first).counters[0].1.dl_packets;
+        counted += remove(&mut world, 1 - ends_first)
+            .counters
+            .first()
+            .map_or(0, |one| one.1.dl_packets);
+        world.poll();
+        assert_eq!(counted, left + world.take().len() as u64);
+        assert_eq!(queued(&world), [0, 0]);
+        assert_eq!(world.drops()[DropReason::EgressReleased.index()], 30 - counted);
+        assert!(
+            world
+                .workers
+                .iter()
+                .all(|worker| worker.egress_counts().queues == 0)
+        );
+        world.assert_conserved();
+    }
+}
+
+#[test]
+fn a_move_that_fails_brings_back_what_was_held() {
+    let (mut world, image) = world();
+    offer(&mut world, numbered(0..10));
+    let mut left = numbers(&world.take());
+    begin(&mut world, &image);
+    offer(&mut world, numbered(10..15));
+    assert_eq!(queued(&world)[1], 5);
+    select(&mut world, WorkerId(0));
+    remove(&mut world, 1);
+    replace(&mut world, 0, image);
+    assert_eq!(queued(&world)[1], 0);
+    left.extend(pass(&mut world, Duration::from_secs(2)));
+    assert_eq!(left, (0..15).collect::<Vec<_>>());
+    assert_eq!(world.query(0, SESSION).counters[0].1.dl_packets, 15);
+    world.assert_conserved();
+}
+
+/// What has left its queue before its port takes it is in one line with the End Marker of its tunnel, which it leaves
+/// before also at another worker.
+#[test]
+fn what_stands_before_a_port_moves_with_its_end_marker() {
+    let (mut world, image) = world();
+    let wire = world.wires.from(PortId(0)).clone();
+    while wire.push(MemBuf::new(&frame(0, &[0; 40]))).is_ok() {}
+    offer(&mut world, numbered(0..10));
+    let immediate = ImmediateActions {
+        end_markers: vec![FarId(2)],
+        ..ImmediateActions::default()
+    };
+    let image = world.change(&image, immediate, |rules| {
+        hand_over(rules, OuterHeaderCreation::gtpu_ipv4(Teid(99), GNB));
+    });
+    begin(&mut world, &image);
+    offer(&mut world, numbered(10..12));
+    remove(&mut world, 0);
+    assert_eq!(queued(&world), [0, 13], "the End Marker, too");
+    replace(&mut world, 1, image);
+    world.take();
+    (0..10_000).for_each(|_| world.poll());
+    let out = world.take();
+    let kinds: Vec<u8> = out.iter().map(|(_, frame)| frame[43]).collect();
+    assert_eq!(kinds[..11], [&[255; 10][..], &[254]].concat());
+    let data: Vec<_> = out
+        .iter()
+        .filter(|(_, frame)| frame[43] == 255)
+        .cloned()
+        .collect();
+    assert_eq!(numbers(&data), (0..12).collect::<Vec<_>>());
+    world.assert_conserved();
+}
