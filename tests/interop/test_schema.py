@@ -40,7 +40,7 @@ fragments: {held: 3}
 inspection: {hosts: 64, resolvers: [10.45.0.53/32], addresses: 64, address_lifetime_s: {least: 0}, ndpi: {flows: 64}}
 reassembly: {held: 3}
 buffering: {packets: 5}
-egress: {packets: 64, bytes: 100000, queues: 16, classes: [{name: v, qfis: [1], priority: 0, weight: 2, bytes: 2000, aqm: l4s}]}
+egress: {packets: 64, bytes: 100000, queues: 16, classes: [{name: v, qfis: [1], priority: 0, weight: 2, bytes: 2000, aqm: l4s}, {name: w, aqm: {wred: {min_bytes: 9, max_bytes: 99, one_in: 5, weight_log2: 3, yellow: {min_bytes: 1, max_bytes: 9, one_in: 2}}}}]}
 records: {directory: /var/spool/sluice}
 store: {directory: /var/lib/sluice/store, checkpoint_s: 1, deadline_ms: 1000, at_stop: release}
 alarms: {}

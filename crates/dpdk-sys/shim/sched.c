@@ -3,6 +3,7 @@
 
 #include <rte_errno.h>
 #include <rte_mbuf.h>
+#include <rte_red.h>
 #include <rte_sched.h>
 
 #include "shim.h"
@@ -84,4 +85,20 @@ uint32_t shim_sched_enqueue(struct rte_sched_port *port, struct rte_mbuf **mbufs
 uint32_t shim_sched_dequeue(struct rte_sched_port *port, struct rte_mbuf **mbufs, uint32_t n)
 {
 	return rte_sched_port_dequeue(port, mbufs, n);
+}
+
+int shim_sched_red(uint16_t wq_log2, uint16_t min_th, uint16_t max_th, uint16_t maxp_inv, uint32_t *avg, uint32_t *count,
+		   uint32_t packets, uint32_t random)
+{
+	struct rte_red_config config;
+	struct rte_red red = {.avg = *avg, .count = *count};
+	int result;
+
+	if (rte_red_config_init(&config, wq_log2, min_th, max_th, maxp_inv))
+		return -1;
+	rte_red_rand_val = random;
+	result = rte_red_enqueue(&config, &red, packets, 0);
+	*avg = red.avg;
+	*count = red.count;
+	return result;
 }

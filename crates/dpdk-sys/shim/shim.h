@@ -114,5 +114,11 @@ void shim_sched_free(struct rte_sched_port *port);
 uint32_t shim_sched_enqueue(struct rte_sched_port *port, struct rte_mbuf **mbufs, const uint32_t *queues, uint32_t n);
 /* Gives at most `n` packets. */
 uint32_t shim_sched_dequeue(struct rte_sched_port *port, struct rte_mbuf **mbufs, uint32_t n);
+/*
+ * What rte_red does with a packet that finds `packets` in the queue, with this number for its chance: 0 it is taken, 1 or 2
+ * it is dropped, at the upper threshold or by chance; -1: the parameters are out of bounds. Not for several threads at once.
+ */
+int shim_sched_red(uint16_t wq_log2, uint16_t min_th, uint16_t max_th, uint16_t maxp_inv, uint32_t *avg, uint32_t *count,
+		   uint32_t packets, uint32_t random);
 
 #endif

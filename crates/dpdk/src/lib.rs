@@ -28,6 +28,7 @@ mod log;
 mod mbuf;
 mod mempool;
 mod port;
+mod red;
 mod ring;
 mod sched;
 mod sockets;
@@ -47,6 +48,7 @@ pub use port::{
     Capabilities, FilterInstruction, FlowRule, Link, MemoryPeer, MemorySpec, Packets, Port, PortConfig,
     PortSpec, PortStats, Queues, RssConfig, RssFields, RssStatus, RxQueue, SpreadRule, TxQueue, UrgentQueues,
 };
+pub use red::{Red, RedConfig, RedOutcome};
 pub use ring::{Consumer, MultiProducer, Producer, mpsc, mpsc_on, spsc};
 pub use sched::{Sched, SchedConfig};
 pub use sockets::{clear_error, xdp_sockets};

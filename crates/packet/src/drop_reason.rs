@@ -218,8 +218,8 @@ drop_reasons! {
         "The transmit queue is full.";
     EgressQueueFull, "egress_queue_full", "local policy",
         "The queue in which the packet would wait to leave is full, or as many packets wait as may.";
-    EgressDelay, "egress_delay", "RFC 8289 §4, RFC 9332 §2.5",
-        "Packets have waited in its queue for too long, and its sender does not heed ECN.";
+    EgressDelay, "egress_delay", "RFC 8289 §4, RFC 9332 §2.5, RFC 2309 §3",
+        "Packets have waited in its queue for too long, or it is too long on average, and its sender does not heed ECN.";
     EgressReleased, "egress_released", "TS 29.244 §7.5.7",
         "The packet waited to leave when its session ended.";
     RecirculationLimit, "recirculation_limit", "local policy",

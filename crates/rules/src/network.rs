@@ -36,7 +36,7 @@ pub use self::access_lists::{AccessLists, BoundAccessList, TooManyAccessRules};
 use self::check::check;
 pub use self::dscp::{DscpMark, DscpTable};
 pub use self::egress::{
-    Egress, EgressClass, EgressClassError, EgressClasses, InstanceEgress, QueueManagement,
+    Egress, EgressClass, EgressClassError, EgressClasses, InstanceEgress, QueueManagement, Wred, WredCurve,
 };
 pub use self::error::NetworkError;
 pub use self::events::EventLogic;

@@ -17,6 +17,10 @@ pub struct QueueId {
     pub place: u8,
 }
 
+/// A WRED profile, dense from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WredId(pub u8);
+
 /// The number of a packet that is held: below [`Limits::packets`](crate::Limits::packets). The caller keeps what it
 /// knows of the packet under this number until the manager gives it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,7 +96,8 @@ pub enum LossReason {
     PoolFull,
     /// A yellow packet made room for a green one of its queue.
     PushedOut,
-    /// Active queue management dropped it: it had waited too long, and its transport does not know ECN.
+    /// Active queue management dropped it: it had waited too long, or has found a queue too long on average, and a mark
+    /// could not take the place of that.
     Aqm,
 }
 

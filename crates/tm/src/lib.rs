@@ -28,9 +28,12 @@ mod views;
 mod wheel;
 
 pub use aqm::AqmTimes;
-pub use ids::{Class, Ecn, LossReason, NodeId, QueueId, Slot, UeId};
+pub use aqm::wred::{RedCurve, RedVerdict, Wred, WredProfile, WredState};
+pub use ids::{Class, Ecn, LossReason, NodeId, QueueId, Slot, UeId, WredId};
 pub use manager::{Arrival, Departure, Held, Loss, Manager, UeState};
-pub use spec::{Aqm, Limits, MOST_LEVELS, NodeSpec, QueueRates, QueueSpec, Shaper, TmError, UeSpec};
+pub use spec::{
+    Aqm, Limits, MOST_LEVELS, MOST_WRED_PROFILES, NodeSpec, QueueRates, QueueSpec, Shaper, TmError, UeSpec,
+};
 pub use views::{ClassView, NodeDemand, QueueView};
 
 /// A worker's manager moves to its thread, once.

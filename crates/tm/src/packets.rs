@@ -13,6 +13,7 @@ pub(crate) const STAMP_SHIFT: u32 = 6;
 
 const YELLOW: u16 = 1 << 2;
 const GONE: u16 = 1 << 3;
+const MARKED: u16 = 1 << 4;
 
 /// A packet's descriptor.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -43,6 +44,18 @@ impl Packet {
 
     pub(crate) const fn is_yellow(&self) -> bool {
         self.flags & YELLOW != 0
+    }
+
+    /// It leaves with a mark.
+    pub(crate) const fn marked(mut self, is_marked: bool) -> Self {
+        if is_marked {
+            self.flags |= MARKED;
+        }
+        self
+    }
+
+    pub(crate) const fn is_marked(&self) -> bool {
+        self.flags & MARKED != 0
     }
 
     pub(crate) const fn ecn(&self) -> Ecn {

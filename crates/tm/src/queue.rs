@@ -3,7 +3,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::bucket::Bucket;
-use crate::ids::LossReason;
+use crate::ids::{LossReason, WredId};
 use crate::packets::{NONE, Packet, Packets};
 use crate::wheel::Waits;
 
@@ -59,6 +59,23 @@ impl Kind {
     pub(crate) const CLASSIC: Self = Self(2);
     /// The low latency queue of a dual queue.
     pub(crate) const LOW_LATENCY: Self = Self(3);
+    /// From it on: WRED, by the number of the profile.
+    const WRED: u8 = 16;
+
+    /// WRED with this profile.
+    pub(crate) const fn wred(profile: WredId) -> Self {
+        Self(Self::WRED + profile.0)
+    }
+
+    /// The place of the profile, if it is WRED.
+    #[inline(always)]
+    pub(crate) const fn wred_profile(self) -> Option<usize> {
+        if self.0 < Self::WRED {
+            None
+        } else {
+            Some((self.0 - Self::WRED) as usize)
+        }
+    }
 }
 
 impl Queue {

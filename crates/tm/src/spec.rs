@@ -6,7 +6,8 @@ use flow::meter::Rate;
 use flow::slab::OutOfMemory;
 
 use crate::aqm::AqmTimes;
-use crate::ids::{Class, NodeId, QueueId, UeId};
+use crate::aqm::wred::RedCurve;
+use crate::ids::{Class, NodeId, QueueId, UeId, WredId};
 
 /// The slots of the fast wheel are this long, in nanoseconds, as a power of two.
 pub(crate) const FAST_SHIFT: u32 = 10;
@@ -136,6 +137,9 @@ pub struct NodeSpec {
 /// Shared nodes above each other, at most.
 pub const MOST_LEVELS: usize = 5;
 
+/// WRED profiles of a manager, at most.
+pub const MOST_WRED_PROFILES: usize = 16;
+
 /// A UE's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UeSpec {
@@ -167,6 +171,8 @@ pub enum Aqm {
     /// The classic queue of a coupled dual queue (RFC 9332). Its low latency queue is at the next place: both are added
     /// at once, and what is sent to this one as ECT(1) or CE is queued in the other.
     DualQueue,
+    /// WRED (RFC 2309) with this [profile](crate::Manager::add_wred), with ECN.
+    Wred(WredId),
 }
 
 /// A queue.
@@ -241,6 +247,12 @@ pub enum TmError {
     NoPlace(UeId),
     /// A weight of 0.
     Weight,
+    /// There is no such WRED profile.
+    NoWred(WredId),
+    /// All WRED profiles are there.
+    WredFull,
+    /// A WRED profile is out of its bounds.
+    WredBounds,
 }
 
 impl fmt::Display for TmError {
@@ -269,6 +281,14 @@ impl fmt::Display for TmError {
             Self::ShapersFull => f.write_str("no private shaper of a queue is free"),
             Self::NoPlace(ue) => write!(f, "UE node {} has all of its 8 queues", ue.0),
             Self::Weight => f.write_str("a weight of 0: 1 to 255 are allowed"),
+            Self::NoWred(profile) => write!(f, "no WRED profile {}", profile.0),
+            Self::WredFull => write!(f, "all of {MOST_WRED_PROFILES} WRED profiles are there"),
+            Self::WredBounds => write!(
+                f,
+                "a WRED profile is out of its bounds: min below max, max up to {}, one_in of 1 to 255, weight_log2 of 1 \
+                 to 12",
+                RedCurve::MOST_OCTETS
+            ),
         }
     }
 }

@@ -2,12 +2,16 @@
 
 use flow::meter::Rate;
 use packet::Qfi;
-use rules::network::{Egress, EgressClass, EgressClassError, EgressClasses, InstanceEgress, QueueManagement};
+use rules::network::{
+    Egress, EgressClass, EgressClassError, EgressClasses, InstanceEgress, QueueManagement, Wred, WredCurve,
+};
 use worker::EgressLimits;
 
 use crate::bounded::Bounded;
 use crate::error::Fault;
-use crate::schema::{AqmConfig, Config, EgressClassConfig, InstanceEgressConfig, PolicerKbit, PortConfig};
+use crate::schema::{
+    AqmConfig, Config, EgressClassConfig, InstanceEgressConfig, PolicerKbit, PortConfig, WredConfig,
+};
 
 fn rate(kbit: Option<PolicerKbit>) -> Rate {
     kbit.map_or(Rate::UNLIMITED, |kbit| Rate::from_kbit(kbit.value()))
@@ -33,7 +37,26 @@ fn class(config: &EgressClassConfig) -> EgressClass {
             AqmConfig::TailDrop => QueueManagement::TailDrop,
             AqmConfig::Codel => QueueManagement::CoDel,
             AqmConfig::L4s => QueueManagement::L4s,
+            AqmConfig::Wred(config) => QueueManagement::Wred(wred(&config)),
         },
+    }
+}
+
+fn wred(config: &WredConfig) -> Wred {
+    let curve = |min: u64, max: u64, one_in: Bounded<1, 255>| WredCurve {
+        min: min as u32,
+        max: max as u32,
+        one_in: one_in.value() as u8,
+    };
+    let (min, max) = (config.min_bytes.value(), config.max_bytes.value());
+    Wred {
+        green: curve(min, max, config.one_in),
+        yellow: match &config.yellow {
+            Some(own) => curve(own.min_bytes.value(), own.max_bytes.value(), own.one_in),
+            // Above its lower threshold, where halves are one.
+            None => curve(min / 2, (max / 2).max(min / 2 + 1), config.one_in),
+        },
+        weight_log2: config.weight_log2.value() as u8,
     }
 }
 
@@ -89,7 +112,7 @@ fn check_classes(classes: &[EgressClassConfig]) -> Result<(), Fault> {
     let at = |is: &dyn Fn(&EgressClassConfig) -> bool| classes.iter().rfind(|class| is(class));
     let place = match &error {
         EgressClassError::Number(_) => classes.last(),
-        EgressClassError::Name(name) | EgressClassError::Bounds(name) => {
+        EgressClassError::Name(name) | EgressClassError::Bounds(name) | EgressClassError::Wred(name) => {
             at(&|class| class.name.value == *name)
         }
         EgressClassError::Qfi(qfi) => {

@@ -95,6 +95,9 @@ pub enum AqmConfig {
     Codel,
     /// As `codel`, with a second queue for senders that heed the marks of L4S (RFC 9332).
     L4s,
+    /// The longer the queue is on average, the more packets are marked, if their senders heed ECN, or dropped (RFC
+    /// 2309).
+    Wred(WredConfig),
 }
 
 impl fmt::Display for AqmConfig {
@@ -103,8 +106,50 @@ impl fmt::Display for AqmConfig {
             Self::TailDrop => "tail_drop",
             Self::Codel => "codel",
             Self::L4s => "l4s",
+            Self::Wred(_) => "wred",
         })
     }
+}
+
+/// Weighted random early detection. Packets of all colours count in one average.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct WredConfig {
+    /// While the average is below it, no packet is hit.
+    pub min_bytes: Bounded<0, 67_108_862>,
+    /// From it on each packet is dropped, whatever its sender heeds; at most `bytes` of the class.
+    pub max_bytes: Bounded<1, 67_108_863>,
+    /// Just below `max_bytes`, of this many packets one is hit; 10.
+    #[serde(default = "WredConfig::default_one_in")]
+    pub one_in: Bounded<1, 255>,
+    /// A packet that comes is worth 2^-n in the average; 9.
+    #[serde(default = "WredConfig::default_weight_log2")]
+    pub weight_log2: Bounded<1, 12>,
+    /// Another curve for packets above their guaranteed rates; `min_bytes` and `max_bytes` are half of those above.
+    #[serde(default)]
+    pub yellow: Option<WredCurveConfig>,
+}
+
+impl WredConfig {
+    const fn default_one_in() -> Bounded<1, 255> {
+        Bounded::new(10)
+    }
+    const fn default_weight_log2() -> Bounded<1, 12> {
+        Bounded::new(9)
+    }
+}
+
+/// A curve of WRED.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct WredCurveConfig {
+    /// While the average is below it, no packet is hit.
+    pub min_bytes: Bounded<0, 67_108_862>,
+    /// From it on each packet is dropped.
+    pub max_bytes: Bounded<1, 67_108_863>,
+    /// Just below `max_bytes`, of this many packets one is hit; 10.
+    #[serde(default = "WredConfig::default_one_in")]
+    pub one_in: Bounded<1, 255>,
 }
 
 /// The queues of an instance.

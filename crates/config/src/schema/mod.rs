@@ -58,7 +58,7 @@ pub use control::{
     AuditConfig, BadSubjectName, ControlConfig, HttpsClient, HttpsConfig, SubjectName, WhenUnaudited,
 };
 pub use domain_lists::DomainListConfig;
-pub use egress::{AqmConfig, EgressClassConfig, EgressConfig, InstanceEgressConfig};
+pub use egress::{AqmConfig, EgressClassConfig, EgressConfig, InstanceEgressConfig, WredConfig};
 pub use events::{EventConfig, EventLogicConfig};
 pub use file_pattern::FilePattern;
 pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig, ReassemblyConfig};

@@ -2,7 +2,7 @@
 
 use flow::meter::Rate;
 use packet::Qfi;
-use rules::network::QueueManagement;
+use rules::network::{QueueManagement, WredCurve};
 
 use super::{Config, GOOD, refusal};
 
@@ -48,6 +48,35 @@ fn classes_and_rates_are_those_of_the_network() {
 }
 
 #[test]
+fn yellow_packets_have_half_of_the_thresholds_unless_they_have_their_own() {
+    let of = |fields: &str| {
+        let text = CLASSES.replace("aqm: tail_drop", &format!("aqm: {{wred: {{{fields}}}}}"));
+        let network = good(&with(&text)).network().expect("a network");
+        let egress = network.egress().expect("there are classes").clone();
+        match egress.classes.all()[0].management {
+            QueueManagement::Wred(wred) => wred,
+            other => panic!("{other:?}"),
+        }
+    };
+    let curve = |min, max, one_in| WredCurve { min, max, one_in };
+    let wred = of("min_bytes: 8000, max_bytes: 20000");
+    assert_eq!(
+        (wred.green, wred.yellow, wred.weight_log2),
+        (curve(8_000, 20_000, 10), curve(4_000, 10_000, 10), 9)
+    );
+    let wred = of("min_bytes: 0, max_bytes: 1, one_in: 5, weight_log2: 12");
+    assert_eq!(
+        (wred.green, wred.yellow, wred.weight_log2),
+        (curve(0, 1, 5), curve(0, 1, 5), 12)
+    );
+    let wred = of("min_bytes: 8000, max_bytes: 20000, yellow: {min_bytes: 1, max_bytes: 2, one_in: 3}");
+    assert_eq!(
+        (wred.green, wred.yellow),
+        (curve(8_000, 20_000, 10), curve(1, 2, 3))
+    );
+}
+
+#[test]
 fn without_classes_nothing_waits() {
     let config = good(GOOD);
     assert_eq!(config.egress_limits(1), None);
@@ -75,6 +104,22 @@ fn contradictions_are_told() {
         "8 is outside 0..=7",
     );
     told(&CLASSES.replace("aqm: tail_drop", "aqm: red"), "red");
+    let wred = |fields: &str| CLASSES.replace("aqm: tail_drop", &format!("aqm: {{wred: {{{fields}}}}}"));
+    let out_of_bounds = "class `voice`: wred: min_bytes must be below max_bytes";
+    told(&wred("min_bytes: 9000, max_bytes: 9000"), out_of_bounds);
+    told(&wred("min_bytes: 9000, max_bytes: 20001"), out_of_bounds);
+    let yellow = "min_bytes: 9000, max_bytes: 20000, yellow: {min_bytes: 5, max_bytes: 5}";
+    told(&wred(yellow), out_of_bounds);
+    told(
+        &wred("min_bytes: 9000, max_bytes: 20000, one_in: 0"),
+        "0 is outside 1..=255",
+    );
+    told(
+        &wred("min_bytes: 9000, max_bytes: 20000, weight_log2: 13"),
+        "13 is outside 1..=12",
+    );
+    told(&wred("min_bytes: 9000"), "max_bytes");
+    told(&wred("min_bytes: 9000, max_bytes: 20000, red: 1"), "red");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::content_counters::ContentCounters;
 use super::forwards::PackedForward;
 use super::layout::{Counts, HEAD, INLINE_URRS, read_line_at, write_line_at};
 use super::lines::{Line, ReadLine};
+use super::live::forward_of;
 use super::write::{Identity, write_block};
 use super::{BlockImage, BlockRef, LiveBlock, SessionBlock};
 use crate::slab::{OutOfMemory, Slab};
@@ -203,6 +204,26 @@ impl Blocks {
     ) -> Option<LiveBlock<'_>> {
         let lines = self.lines.get_mut(block.0 as usize..)?;
         LiveBlock::new(lines, generation, direction)
+    }
+
+    /// The session of a block, and its forward in `slot`, from the line that packets of the direction need anyway;
+    /// `None` without a block.
+    #[inline(always)]
+    pub fn session_and_forward(
+        &self,
+        block: BlockRef,
+        slot: u8,
+        direction: Direction,
+    ) -> Option<(SessionIndex, PackedForward)> {
+        let (head, objects) = self.lines.get(block.0 as usize..)?.split_first_chunk::<HEAD>()?;
+        let read_line = head[read_line_at(direction)].read_line();
+        let is_live = read_line.generation & ALIVE != 0;
+        is_live.then(|| {
+            (
+                SessionIndex(read_line.session),
+                forward_of(read_line, objects, slot),
+            )
+        })
     }
 
     /// Whether a flow entry that names this block and generation is valid.

@@ -94,11 +94,7 @@ impl<'a> LiveBlock<'a> {
     /// The forward in `slot`; one that drops where there is none.
     #[inline(always)]
     pub fn forward(&self, slot: u8) -> PackedForward {
-        if slot == self.read_line().inline_slot {
-            self.read_line().inline
-        } else {
-            further_forward(self.read_line(), self.objects, slot)
-        }
+        forward_of(self.read_line(), self.objects, slot)
     }
 
     /// The forward in `slot` with all that is to be known of it, from its own line; [`Forward::DROP`] where there is
@@ -113,6 +109,16 @@ impl<'a> LiveBlock<'a> {
     #[inline(always)]
     pub fn mark(&self, slot: u8) -> Mark {
         self.read_line().mark(self.objects, slot)
+    }
+}
+
+/// The forward in `slot` of the block with this read line, and these lines behind its head.
+#[inline(always)]
+pub(super) fn forward_of(read_line: &ReadLine, objects: &[Line], slot: u8) -> PackedForward {
+    if slot == read_line.inline_slot {
+        read_line.inline
+    } else {
+        further_forward(read_line, objects, slot)
     }
 }
 

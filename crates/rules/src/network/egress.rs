@@ -22,6 +22,45 @@ pub enum QueueManagement {
     CoDel,
     /// Two queues with one capacity: one for senders that heed the marks of L4S, one for all others (RFC 9332).
     L4s,
+    /// WRED: packets are hit by a chance that grows with the average length of the queue, and marked, if their senders
+    /// heed ECN, or dropped (RFC 2309).
+    Wred(Wred),
+}
+
+/// A curve of WRED, by the average of the octets in the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WredCurve {
+    /// Below these octets no packet is hit.
+    pub min: u32,
+    /// From these on each is dropped.
+    pub max: u32,
+    /// Just below `max`, of this many packets one is hit.
+    pub one_in: u8,
+}
+
+/// The parameters of WRED.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wred {
+    /// Of packets within their guaranteed rates, and of those that have none.
+    pub green: WredCurve,
+    /// Of packets above their guaranteed rates.
+    pub yellow: WredCurve,
+    /// A packet that comes is worth 2^-n in the average.
+    pub weight_log2: u8,
+}
+
+impl Wred {
+    /// The most octets of a threshold.
+    pub const MOST_OCTETS: u32 = (1 << 26) - 1;
+    /// The largest [`weight_log2`](Self::weight_log2).
+    pub const MOST_WEIGHT: u8 = 12;
+
+    /// Whether all is within its bounds, in queues of up to `octets`.
+    fn is_valid(&self, octets: u32) -> bool {
+        let most = octets.min(Self::MOST_OCTETS);
+        let is_valid = |of: &WredCurve| of.min < of.max && of.max <= most && of.one_in > 0;
+        is_valid(&self.green) && is_valid(&self.yellow) && (1..=Self::MOST_WEIGHT).contains(&self.weight_log2)
+    }
 }
 
 /// A class of queues.
@@ -64,6 +103,8 @@ pub enum EgressClassError {
     Qfi(Qfi),
     /// The class with this name has a priority beyond [`EgressClass::LAST_PRIORITY`], or a weight of 0.
     Bounds(String),
+    /// The class with this name has a curve of WRED that does not rise, or a threshold beyond its octets.
+    Wred(String),
 }
 
 impl fmt::Display for EgressClassError {
@@ -80,6 +121,12 @@ impl fmt::Display for EgressClassError {
                 f,
                 "class `{name}`: its priority is above {} or its weight is 0",
                 EgressClass::LAST_PRIORITY
+            ),
+            Self::Wred(name) => write!(
+                f,
+                "class `{name}`: wred: min_bytes must be below max_bytes, and that no more than bytes of the class and \
+                 {}",
+                Wred::MOST_OCTETS
             ),
         }
     }
@@ -107,6 +154,11 @@ impl EgressClasses {
             }
             if class.priority > EgressClass::LAST_PRIORITY || class.weight == 0 {
                 return Err(EgressClassError::Bounds(class.name.clone()));
+            }
+            if let QueueManagement::Wred(wred) = class.management
+                && !wred.is_valid(class.octets)
+            {
+                return Err(EgressClassError::Wred(class.name.clone()));
             }
             for &qfi in &class.qfis {
                 let of = &mut of_qfi[usize::from(qfi.get()) % FLOWS];
@@ -202,5 +254,26 @@ mod tests {
             ..class("a", &[])
         };
         assert_eq!(refused(vec![weightless]), EgressClassError::Bounds("a".into()));
+        for (min, max) in [(5, 5), (6, 5), (5, 100_001)] {
+            let curve = WredCurve { min, max, one_in: 1 };
+            let rising = WredCurve {
+                min: 5,
+                max: 6,
+                one_in: 1,
+            };
+            for (green, yellow) in [(curve, rising), (rising, curve)] {
+                let wred = Wred {
+                    green,
+                    yellow,
+                    weight_log2: 9,
+                };
+                let management = QueueManagement::Wred(wred);
+                let refused = refused(vec![EgressClass {
+                    management,
+                    ..class("a", &[])
+                }]);
+                assert_eq!(refused, EgressClassError::Wred("a".into()));
+            }
+        }
     }
 }

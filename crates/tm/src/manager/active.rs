@@ -5,6 +5,7 @@ use zerocopy::transmute;
 use super::Manager;
 use crate::aqm::codel::{Before, Codel, Front};
 use crate::aqm::dual::Dual;
+use crate::aqm::wred::WredState;
 use crate::aqm::{UNIT_SHIFT, Verdict};
 use crate::ids::{Ecn, LossReason, QueueId};
 use crate::packets::Packet;
@@ -79,6 +80,26 @@ impl Manager {
             let other = if is_classic { line + 1 } else { line };
             return (taken, is_empty && self.queues.of[other].packets == 0);
         }
+    }
+
+    /// Takes a packet of a queue with WRED.
+    pub(super) fn pop_wred(&mut self, line: usize, now: u64) -> Popped {
+        let Some((slot, packet)) = self.queues.of[line].pop(&mut self.packets) else {
+            return (None, true);
+        };
+        let verdict = if packet.is_marked() {
+            Verdict::Mark
+        } else {
+            Verdict::Pass
+        };
+        let (taken, is_empty) = self.passed(slot, packet, verdict, line);
+        if is_empty {
+            let queue = &mut self.queues.of[line];
+            let mut state = WredState::from_words(queue.aqm);
+            state.empty_since = (now >> UNIT_SHIFT) as u32;
+            queue.aqm = state.words();
+        }
+        (taken, is_empty)
     }
 
     fn passed(&mut self, slot: u32, packet: Packet, verdict: Verdict, line: usize) -> Popped {

@@ -5,13 +5,16 @@ use flow::meter::Rate;
 use zerocopy::FromZeros;
 
 use super::Manager;
+use crate::aqm::wred::{Wred, WredProfile};
 use crate::bucket::Bucket;
 use crate::chunks::Fifo;
-use crate::ids::{Class, NodeId, QueueId, UeId};
+use crate::ids::{Class, NodeId, QueueId, UeId, WredId};
 use crate::node::{Entry, Node};
 use crate::queue::{Counters, Kind, Queue, QueueShaper};
 use crate::runs::order_of;
-use crate::spec::{Aqm, MOST_LEVELS, NodeSpec, QueueRates, QueueSpec, Shaper, TmError, UeSpec};
+use crate::spec::{
+    Aqm, MOST_LEVELS, MOST_WRED_PROFILES, NodeSpec, QueueRates, QueueSpec, Shaper, TmError, UeSpec,
+};
 use crate::ue::Ue;
 
 impl Manager {
@@ -135,6 +138,21 @@ impl Manager {
         Ok(())
     }
 
+    /// Adds a profile for queues with WRED. It stays as long as the manager.
+    ///
+    /// # Errors
+    /// [`TmError::WredBounds`], [`TmError::WredFull`].
+    pub fn add_wred(&mut self, profile: &WredProfile) -> Result<WredId, TmError> {
+        if !profile.is_valid() {
+            return Err(TmError::WredBounds);
+        }
+        if self.wred.len() >= MOST_WRED_PROFILES {
+            return Err(TmError::WredFull);
+        }
+        self.wred.push(Wred::new(profile, &self.limits.aqm));
+        Ok(WredId(self.wred.len() as u8 - 1))
+    }
+
     /// Adds a UE's node.
     ///
     /// # Errors
@@ -178,13 +196,19 @@ impl Manager {
     /// is returned.
     ///
     /// # Errors
-    /// [`TmError::NoUe`], [`TmError::NoPlace`], [`TmError::QueuesFull`], [`TmError::ShapersFull`], [`TmError::Weight`].
+    /// [`TmError::NoUe`], [`TmError::NoPlace`], [`TmError::QueuesFull`], [`TmError::ShapersFull`], [`TmError::Weight`],
+    /// [`TmError::NoWred`].
     /// A dual queue has no rates of its own: [`TmError::ShapersFull`] as well.
     pub fn add_queue(&mut self, ue: UeId, spec: &QueueSpec) -> Result<QueueId, TmError> {
         let is_dual = spec.aqm == Aqm::DualQueue;
         let of = *self.live(ue.0).ok_or(TmError::NoUe(ue))?;
         if spec.weight == 0 {
             return Err(TmError::Weight);
+        }
+        if let Aqm::Wred(profile) = spec.aqm
+            && usize::from(profile.0) >= self.wred.len()
+        {
+            return Err(TmError::NoWred(profile));
         }
         if spec.rates.is_some() && (is_dual || self.free_shapers.is_empty()) {
             return Err(TmError::ShapersFull);
@@ -199,6 +223,7 @@ impl Manager {
             Aqm::TailDrop => Kind::TAIL_DROP,
             Aqm::CoDel => Kind::CODEL,
             Aqm::DualQueue => Kind::CLASSIC,
+            Aqm::Wred(profile) => Kind::wred(profile),
         };
         self.put_queue(ue, place, spec, kind);
         if is_dual {

@@ -255,6 +255,7 @@ impl Manager {
         let (taken, is_empty) = match self.queues.of[line].kind {
             Kind::CODEL => self.pop_codel(id, line, now),
             Kind::CLASSIC => self.pop_dual(id, line, now),
+            kind if kind.wred_profile().is_some() => self.pop_wred(line, now),
             _ => self.pop_tail_drop(line),
         };
         let of = &mut self.ues[ue as usize];

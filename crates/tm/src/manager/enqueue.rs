@@ -4,6 +4,8 @@ use flow::meter::Colour;
 use flow::{Nanos, prefetch};
 
 use super::Manager;
+use crate::aqm::UNIT_SHIFT;
+use crate::aqm::wred::{RedVerdict, WredState};
 use crate::ids::{Ecn, LossReason, QueueId, Slot};
 use crate::packets::Packet;
 use crate::queue::Kind;
@@ -30,21 +32,23 @@ impl Manager {
     /// Why it is refused: the caller still has it then.
     #[inline]
     pub fn enqueue(&mut self, arrival: &Arrival, now: Nanos) -> Result<Slot, LossReason> {
-        self.enqueue_since(arrival, now.0, now)
+        self.enqueue_as(arrival, now.0, None, now)
     }
 
-    /// The same for a packet that came at `since`.
+    /// The same for a packet that came at `since`. `judged`: whether it is to be marked in a queue with WRED, if that
+    /// was decided before.
     #[inline(always)]
-    pub(super) fn enqueue_since(
+    pub(super) fn enqueue_as(
         &mut self,
         arrival: &Arrival,
         since: u64,
+        judged: Option<bool>,
         now: Nanos,
     ) -> Result<Slot, LossReason> {
         let now = self.at(now);
-        let (ue, place, line) = self.place_for(arrival)?;
+        let (ue, place, line, is_marked) = self.place_for(arrival, judged, now)?;
         let is_yellow = arrival.colour != Colour::Green;
-        let packet = Packet::new(arrival.octets, is_yellow, arrival.ecn, since);
+        let packet = Packet::new(arrival.octets, is_yellow, arrival.ecn, since).marked(is_marked);
         let Some(slot) = self.packets.take(packet) else {
             self.count_loss(line, LossReason::PoolFull);
             return Err(LossReason::PoolFull);
@@ -59,9 +63,15 @@ impl Manager {
         Ok(Slot(slot))
     }
 
-    /// The UE, place and line of the queue for a packet, if there is room in it.
+    /// The UE, place and line of the queue for a packet, if there is room in it, and whether the packet is to be
+    /// marked.
     #[inline]
-    fn place_for(&mut self, arrival: &Arrival) -> Result<(u32, u8, usize), LossReason> {
+    fn place_for(
+        &mut self,
+        arrival: &Arrival,
+        judged: Option<bool>,
+        now: u64,
+    ) -> Result<(u32, u8, usize, bool), LossReason> {
         let QueueId { ue, place } = arrival.queue;
         let of = self.ues.get(ue.0 as usize).ok_or(LossReason::NoQueue)?;
         if place > 7 || of.places >> place & 1 == 0 {
@@ -70,18 +80,55 @@ impl Manager {
         if arrival.octets == 0 || arrival.octets > self.limits.largest {
             return Err(LossReason::Length);
         }
-        let mut line = of.line(place);
+        let (mut line, mut is_marked) = (of.line(place), false);
         match self.queues.of[line].kind {
             // What identifies a low latency packet (RFC 9331 §5.1).
             Kind::CLASSIC if matches!(arrival.ecn, Ecn::Ect1 | Ecn::Ce) => line += 1,
             Kind::LOW_LATENCY => return Err(LossReason::NoQueue),
-            _ => {}
+            kind => {
+                if let Some(profile) = kind.wred_profile() {
+                    is_marked = match judged {
+                        Some(is_marked) => is_marked,
+                        None => self.judge_arrival(line, profile, arrival, now)?,
+                    };
+                }
+            }
         }
         if let Err(reason) = self.fits(line, arrival.octets, 0) {
             self.push_out_for(arrival, line, reason)
                 .inspect_err(|reason| self.count_loss(line, *reason))?;
         }
-        Ok((ue.0, place, line))
+        Ok((ue.0, place, line, is_marked))
+    }
+
+    /// Whether a packet that comes to a queue with WRED is to be marked.
+    ///
+    /// # Errors
+    /// It is to be dropped.
+    #[inline(never)]
+    fn judge_arrival(
+        &mut self,
+        line: usize,
+        profile: usize,
+        arrival: &Arrival,
+        now: u64,
+    ) -> Result<bool, LossReason> {
+        let (Some(wred), random) = (self.wred.get(profile), self.random.draw()) else {
+            return Ok(false);
+        };
+        let queue = &mut self.queues.of[line];
+        let mut state = WredState::from_words(queue.aqm);
+        let (is_green, now) = (arrival.colour == Colour::Green, (now >> UNIT_SHIFT) as u32);
+        let verdict = wred.judge(&mut state, is_green, queue.octets, now, random);
+        queue.aqm = state.words();
+        match verdict {
+            RedVerdict::Pass => Ok(false),
+            RedVerdict::Early if arrival.ecn != Ecn::NotEct => Ok(true),
+            RedVerdict::Early | RedVerdict::Above => {
+                self.count_loss(line, LossReason::Aqm);
+                Err(LossReason::Aqm)
+            }
+        }
     }
 
     /// Whether a packet fits if this many octets of its queue were not there: in the queue's cap, in its share of what

@@ -18,13 +18,14 @@ use flow::slab::Slab;
 
 use crate::aqm::codel::CodelTimes;
 use crate::aqm::dual::DualTimes;
+use crate::aqm::wred::Wred;
 use crate::chunks::Chunks;
 use crate::ids::{Class, LossReason, QueueId, Slot, UeId};
 use crate::node::Node;
 use crate::packets::{Packet, Packets};
 use crate::queue::QueueShaper;
 use crate::runs::Runs;
-use crate::spec::{Limits, TmError};
+use crate::spec::{Limits, MOST_WRED_PROFILES, TmError};
 use crate::ue::Ue;
 use crate::views::ClassView;
 use crate::wheel::Wheels;
@@ -59,6 +60,9 @@ pub struct Manager {
     losses: VecDeque<Loss>,
     codel: CodelTimes,
     dual: DualTimes,
+    /// By profile.
+    wred: Vec<Wred>,
+    random: Random,
     classes: [ClassView; Class::COUNT],
     /// The packet that was taken last.
     taken: Departure,
@@ -135,6 +139,8 @@ impl Manager {
             losses: VecDeque::with_capacity(limits.losses as usize),
             codel: CodelTimes::new(&limits.aqm),
             dual: DualTimes::new(&limits.aqm),
+            wred: Vec::with_capacity(MOST_WRED_PROFILES),
+            random: Random(0),
             classes: [ClassView::default(); Class::COUNT],
             taken: Departure::NONE,
         })
@@ -209,6 +215,18 @@ impl Manager {
     fn at(&mut self, now: Nanos) -> u64 {
         self.now = self.now.max(now.0);
         self.now
+    }
+}
+
+/// Numbers that look like ones at random, the same in each manager: SplitMix64 (G. Steele, D. Lea, C. Flood, 2014).
+struct Random(u64);
+
+impl Random {
+    fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Held {
     pub colour: Colour,
     /// Its ECN field, as it was when it came.
     pub ecn: Ecn,
+    /// Whether that has to say that congestion was experienced.
+    pub marks_ce: bool,
     /// Nanoseconds that it has waited, in steps of 64 and up to 275 s.
     pub sojourn: u64,
 }
@@ -166,7 +168,8 @@ impl Manager {
         Ok(())
     }
 
-    /// Queues a packet that was held elsewhere: it has waited as long as it says.
+    /// Queues a packet that was held elsewhere: it has waited as long as it says. WRED, which has let it in there,
+    /// does not look at it again.
     ///
     /// # Errors
     /// As for [`enqueue`](Self::enqueue).
@@ -178,7 +181,7 @@ impl Manager {
             ecn: held.ecn,
         };
         let since = now.0.saturating_sub(held.sojourn);
-        self.enqueue_since(&arrival, since, now)
+        self.enqueue_as(&arrival, since, Some(held.marks_ce), now)
     }
 }
 
@@ -193,6 +196,7 @@ fn held(slot: u32, queue: QueueId, packet: &Packet, now: u64) -> Held {
             Colour::Green
         },
         ecn: packet.ecn(),
+        marks_ce: packet.is_marked(),
         sojourn: packet.sojourn(now),
     }
 }

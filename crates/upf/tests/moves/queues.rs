@@ -23,8 +23,8 @@ use crate::ue::{addresses, home};
 use crate::{REMOTE, WORKERS};
 
 const UES: u8 = 3;
-/// The remote ports of a session's two flows: that which shares the Session-AMBR, and that of QFI 1, which has a rate of
-/// its own.
+/// The remote ports of a session's two flows: that which shares the Session-AMBR, and that of QFI 1, which has a rate
+/// of its own.
 const PORTS: [u16; 2] = [53, 80];
 /// The QERs of their rates.
 const RATES: [QerId; 2] = [QerId(10), QerId(2)];

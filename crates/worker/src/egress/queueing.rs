@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use flow::meter::Colour;
 use flow::slab::OutOfMemory;
-use flow::{Direction, Nanos, PortId, SessionIndex};
+use flow::{Direction, Nanos, PortId, SessionIndex, prefetch};
 use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf, ecn};
 use rules::network::{Egress, Network};
@@ -199,6 +199,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         yellow: u64,
         sessions: &Sessions,
     ) {
+        self.look_ahead(descriptors, sessions);
         for (index, (packet, descriptor)) in packets.iter().zip(&mut *descriptors).enumerate() {
             self.chosen[index % BURST] = self.choice(packet, descriptor, sessions);
             if let Some(chosen) = &mut self.chosen[index % BURST] {
@@ -219,6 +220,21 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         }
     }
 
+    /// Asks for the lines that say which queues sessions have.
+    #[inline]
+    fn look_ahead(&self, descriptors: &[Descriptor], sessions: &Sessions) {
+        let verdicts = descriptors.iter().map(|descriptor| &descriptor.verdict);
+        for verdict in verdicts.filter(|verdict| verdict.is_some()) {
+            let direction = verdict.direction();
+            let found = sessions
+                .blocks
+                .session_and_forward(verdict.block, verdict.forward, direction);
+            if let Some(lines) = found.and_then(|(session, _)| self.sessions.get(session.index())) {
+                prefetch::read(&lines[direction as usize]);
+            }
+        }
+    }
+
     /// Where a packet waits, if it does.
     #[inline(always)]
     fn choice(&self, packet: &B, descriptor: &Descriptor, sessions: &Sessions) -> Option<Chosen> {
@@ -229,10 +245,13 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         if !verdict.is_some() || packet.ingress().is_own() {
             return None;
         }
-        let block = sessions.blocks.get(verdict.block)?;
-        let session = block.session();
-        let line = &self.sessions.get(session.index())?[verdict.direction() as usize];
-        if line.is_none() || !self.nodes.takes(&block.forward(verdict.forward)) {
+        let direction = verdict.direction();
+        let (session, forward) =
+            sessions
+                .blocks
+                .session_and_forward(verdict.block, verdict.forward, direction)?;
+        let line = &self.sessions.get(session.index())?[direction as usize];
+        if line.is_none() || !self.nodes.takes(&forward) {
             return None;
         }
         // A message of the tunnel has no user packet, and waits behind those of its queue.
@@ -318,6 +337,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             octets: arrival.octets,
             colour: arrival.colour,
             ecn: arrival.ecn,
+            marks_ce: false,
             waiting,
             split,
         };

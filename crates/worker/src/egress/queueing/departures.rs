@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use flow::{Blocks, Nanos, PortId};
-use packet::{DropReason, PacketBuf, ecn};
+use flow::{Blocks, Nanos, PortId, prefetch};
+use packet::{DropReason, PacketBuf};
 
 use super::Queueing;
 use super::packets::{Departing, Record};
@@ -56,6 +56,12 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             let node = self.nodes.ports[place];
             let taken = self.manager.dequeue(node, now, &mut self.departures[..room]);
             any |= taken > 0;
+            // They came long ago, and are no longer in the cache.
+            for departure in &self.departures[..taken] {
+                if let Some(waiting) = self.waiting.get(departure.slot.index()) {
+                    prefetch::whole(waiting);
+                }
+            }
             for index in 0..taken {
                 self.depart_one(index, place);
             }
@@ -71,9 +77,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             return;
         };
         if departure.marks_ce {
-            let asks = waiting.packet.asks_udp_checksum().is_some();
-            // It was read there when it came.
-            let _ = ecn::mark(waiting.packet.data_mut(), waiting.user.into(), asks);
+            waiting.mark();
         }
         let split = match self.splits.is_empty() {
             true => None,

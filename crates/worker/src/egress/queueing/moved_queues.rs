@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use flow::meter::Colour;
 use flow::{Direction, Installed, Nanos, SessionIndex};
+use packet::PacketBuf;
 use packet::ip_fragmentation::FragmentSpec;
 use rules::image::{EgressQueues, SessionImage};
 use tm::{Ecn, UeState};
@@ -43,8 +44,20 @@ pub(super) struct MovedPacket<B> {
     pub octets: u16,
     pub colour: Colour,
     pub ecn: Ecn,
+    /// Whether its ECN field has to say that congestion was experienced.
+    pub marks_ce: bool,
     pub waiting: Waiting<B>,
     pub split: Option<FragmentSpec>,
+}
+
+impl<B: PacketBuf> MovedPacket<B> {
+    /// It waits no more.
+    pub fn departing(mut self) -> Departing<B> {
+        if self.marks_ce {
+            self.waiting.mark();
+        }
+        self.waiting.departing(self.split)
+    }
 }
 
 impl<B> MovedQueues<B> {

@@ -2,8 +2,8 @@
 //!
 //! While two workers have a session, one of them lets its packets leave: the old one, which keeps the queues until the
 //! session is removed there. The new one holds back what comes for them
-//! ([`ArrivingSessions`](super::moved_queues::ArrivingSessions)). What waits at the old one is then given to the new one
-//! ([`MovedQueues`]) before Control gets the response to the removal; so it is there when Control gives the new one the
+//! ([`ArrivingSessions`](super::moved_queues::ArrivingSessions)). What waits at the old one is then given to the new
+//! one ([`MovedQueues`]) before Control gets the response to the removal; so it is there when Control gives the new one the
 //! whole of the session, and waits on before what was held back. A move that fails goes the same way back: what was
 //! held back goes behind what waits.
 
@@ -72,6 +72,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                     octets: held.octets,
                     colour: held.colour,
                     ecn: held.ecn,
+                    marks_ce: held.marks_ce,
                     waiting,
                     split: splits.remove(&held.slot.0),
                 });
@@ -138,7 +139,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                 match fits[packet.direction as usize] {
                     true => self.enqueue_moved(packet, now),
                     // There are no such queues here, so nothing that it would overtake.
-                    false => self.stand(packet.waiting.departing(packet.split)),
+                    false => self.stand(packet.departing()),
                 }
             }
         }
@@ -181,29 +182,20 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 
     /// Puts a packet that has waited elsewhere behind those of its queue here.
     fn enqueue_moved(&mut self, packet: MovedPacket<B>, now: Nanos) {
-        let MovedPacket {
-            direction,
-            place,
-            since,
-            octets,
-            colour,
-            ecn,
-            waiting,
-            split,
-        } = packet;
-        let Some(line) = self.line(waiting.session, direction) else {
-            return self.stand(waiting.departing(split));
+        let Some(line) = self.line(packet.waiting.session, packet.direction) else {
+            return self.stand(packet.departing());
         };
-        let queue = line.at(usize::from(place));
+        let queue = line.at(usize::from(packet.place));
         let held = Held {
             slot: Slot(0),
             queue,
-            octets,
-            colour,
-            ecn,
-            sojourn: now.0.saturating_sub(since.0),
+            octets: packet.octets,
+            colour: packet.colour,
+            ecn: packet.ecn,
+            marks_ce: packet.marks_ce,
+            sojourn: now.0.saturating_sub(packet.since.0),
         };
         let queued = self.manager.enqueue_held(queue, &held, now);
-        self.note_queued(queued, waiting, split);
+        self.note_queued(queued, packet.waiting, packet.split);
     }
 }

@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use flow::meter::{Rate, SharedId};
-use flow::{Direction, Forward, ForwardKind, InstanceId, Nanos};
+use flow::{Direction, ForwardKind, InstanceId, Nanos, PackedForward};
 use packet::{eth, ipv4, ipv6};
 use rules::image::EgressQueues;
-use rules::network::{Egress, EgressClasses, Instance, Network, Roles};
-use tm::{Manager, NodeId, NodeSpec, Shaper, TmError};
+use rules::network::{Egress, EgressClasses, Instance, Network, QueueManagement, Roles, Wred, WredCurve};
+use tm::{Aqm, Manager, NodeId, NodeSpec, RedCurve, Shaper, TmError, WredProfile};
 
 use crate::control_channel::{EgressDemand, EgressLease, EgressRate};
 
@@ -35,6 +35,8 @@ pub(super) struct Nodes {
     /// What each node's rate is a part of, by its number.
     rates: Vec<Option<EgressRate>>,
     pub classes: EgressClasses,
+    /// By class: what its queues do against standing delay.
+    pub aqms: Vec<Aqm>,
     network: Arc<Network>,
     workers: u16,
 }
@@ -59,7 +61,10 @@ impl Nodes {
             classes: egress.classes.clone(),
             network: Arc::clone(network),
             workers,
+            aqms: Vec::new(),
         };
+        let classes = egress.classes.all().iter();
+        nodes.aqms = classes.map(|class| aqm(manager, class.management)).collect();
         let mut of_port: Vec<Option<NodeId>> = Vec::new();
         for instance in network.instances() {
             let Some(asked) = instance.egress else { continue };
@@ -190,11 +195,11 @@ impl Nodes {
     }
 
     /// Whether packets of a forward wait.
-    pub fn takes(&self, forward: &Forward) -> bool {
+    pub fn takes(&self, forward: &PackedForward) -> bool {
         matches!(
-            forward.kind,
+            forward.kind(),
             ForwardKind::Tunnel | ForwardKind::Plain | ForwardKind::Unchanged
-        ) && self.of(forward.egress).is_some()
+        ) && self.of(forward.egress()).is_some()
     }
 
     /// The node of an instance.
@@ -209,6 +214,33 @@ fn node_spec(parent: Option<NodeId>, rate: Rate, overhead: usize) -> NodeSpec {
         shaper: shaper(rate, BURST_MILLIS),
         weight: 1,
         overhead: overhead.min(usize::from(u8::MAX)) as u8,
+    }
+}
+
+/// What queues do against standing delay. Each class with WRED has a profile; there is room for those of all classes.
+fn aqm(manager: &mut Manager, management: QueueManagement) -> Aqm {
+    match management {
+        QueueManagement::TailDrop => Aqm::TailDrop,
+        QueueManagement::CoDel => Aqm::CoDel,
+        QueueManagement::L4s => Aqm::DualQueue,
+        QueueManagement::Wred(wred) => {
+            let profile = manager.add_wred(&profile(&wred));
+            debug_assert!(profile.is_ok(), "it was checked: {profile:?}");
+            profile.map_or(Aqm::TailDrop, Aqm::Wred)
+        }
+    }
+}
+
+fn profile(wred: &Wred) -> WredProfile {
+    let curve = |of: &WredCurve| RedCurve {
+        min: of.min,
+        max: of.max,
+        one_in: of.one_in,
+    };
+    WredProfile {
+        green: curve(&wred.green),
+        yellow: curve(&wred.yellow),
+        weight_log2: wred.weight_log2,
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use flow::{Nanos, PortId, SessionIndex};
-use packet::DropReason;
 use packet::ip_fragmentation::FragmentSpec;
+use packet::{DropReason, PacketBuf, ecn};
 
 use crate::burst::credit::Charge;
 
@@ -49,6 +49,15 @@ impl<B> Waiting<B> {
             charge,
             reason,
         }
+    }
+}
+
+impl<B: PacketBuf> Waiting<B> {
+    /// Its user packet says that congestion was experienced.
+    pub fn mark(&mut self) {
+        let asks = self.packet.asks_udp_checksum().is_some();
+        // The field was read there when it came.
+        let _ = ecn::mark(self.packet.data_mut(), self.user.into(), asks);
     }
 }
 

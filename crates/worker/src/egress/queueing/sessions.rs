@@ -6,11 +6,10 @@ use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf};
 use rules::image::{EgressQueue, EgressQueues, MeterShare, SessionImage};
 use rules::model::Urr;
-use rules::network::QueueManagement;
 use tm::{Aqm, Class, NodeId, QueueId, QueueRates, QueueSpec, Shaper, UeId, UeSpec};
 
 use super::Queueing;
-use super::moved_queues::MovedQueues;
+use super::moved_queues::{MovedPacket, MovedQueues};
 use super::nodes::shaper;
 use super::packets::{Departing, Waiting};
 use super::session_queues::SessionQueues;
@@ -151,7 +150,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     /// What was held back of a session, to leave at once.
     fn release_arriving(&mut self, session: SessionIndex) -> impl Iterator<Item = Departing<B>> + use<B> {
         let held_back = self.arriving.end(session).into_iter().flatten();
-        held_back.map(|packet| packet.waiting.departing(packet.split))
+        held_back.map(MovedPacket::departing)
     }
 
     /// Removes the queues of a session, and gives out their packets.
@@ -166,7 +165,10 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         let (waiting, splits) = (&mut self.waiting, &mut self.splits);
         for ue in line.ues() {
             let removed = self.manager.remove_ue(ue, now, |held| {
-                if let Some(waiting) = waiting.get_mut(held.slot.index()).and_then(Option::take) {
+                if let Some(mut waiting) = waiting.get_mut(held.slot.index()).and_then(Option::take) {
+                    if held.marks_ce {
+                        waiting.mark();
+                    }
                     each(waiting, splits.remove(&held.slot.0));
                 }
             });
@@ -250,7 +252,8 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 
     fn spec(&self, queue: &EgressQueue, is_exempt: bool) -> QueueSpec {
         let all = self.nodes.classes.all();
-        let class = &all[usize::from(queue.class).min(all.len() - 1)];
+        let place = usize::from(queue.class).min(all.len() - 1);
+        let class = &all[place];
         let rates = self.rates(queue);
         QueueSpec {
             class: Class::new(class.priority),
@@ -259,12 +262,10 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             is_exempt,
             cap: class.octets,
             share: 0,
-            aqm: match class.management {
-                QueueManagement::TailDrop => Aqm::TailDrop,
-                QueueManagement::CoDel => Aqm::CoDel,
+            aqm: match self.nodes.aqms[place] {
                 // A queue with rates of its own is one.
-                QueueManagement::L4s if rates.is_some() => Aqm::CoDel,
-                QueueManagement::L4s => Aqm::DualQueue,
+                Aqm::DualQueue if rates.is_some() => Aqm::CoDel,
+                aqm => aqm,
             },
         }
     }
