@@ -21,6 +21,7 @@ mod manager;
 mod node;
 mod packets;
 mod queue;
+pub mod rte_tm;
 mod runs;
 mod spec;
 mod ue;
