@@ -26,7 +26,7 @@ pub struct Identity {
 const UPLINK: FarId = FarId(1);
 const DOWNLINK: FarId = FarId(2);
 /// The QER and URR over all bearers.
-const WHOLE_SESSION: u32 = 100;
+pub const WHOLE_SESSION: u32 = 100;
 
 /// The rules of session number `session`: for each bearer a PDR each way, and the QERs and URRs of the model.
 ///

@@ -8,12 +8,15 @@ pub struct Arguments {
     /// Queues, two for each UE: a power of two.
     #[arg(long, default_value_t = 131_072, value_parser = clap::value_parser!(u32).range(1_024..=131_072))]
     pub queues: u32,
-    /// Pairs of runs beside rte_sched.
+    /// Pairs of runs beside rte_sched, and of a worker with queues and one without.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=101))]
     pub pairs: u32,
     /// UEs whose rates are measured, at most.
     #[arg(skip = 65_536_u32)]
     pub rated: u32,
+    /// Seconds of a worker's time over which rates of sessions are taken.
+    #[arg(skip = 10.0)]
+    pub window: f64,
     /// Seconds of each run.
     #[arg(skip = 1.0)]
     pub seconds: f64,
@@ -29,7 +32,7 @@ impl Arguments {
         self.queues = self.queues.next_power_of_two();
         if quick {
             (self.pairs, self.seconds) = (self.pairs.min(3), 0.1);
-            self.rated = 2_048;
+            (self.rated, self.window) = (2_048, 2.0);
         }
         self.seconds = seconds.unwrap_or(self.seconds);
         self

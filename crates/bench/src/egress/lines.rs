@@ -1,6 +1,6 @@
 //! What is printed, and rows for the page.
 
-use super::outcome::{Beside, Cost, Egress};
+use super::outcome::{Beside, Cost, Egress, InWorker, WorkerCost};
 
 /// The results in words.
 #[must_use]
@@ -27,7 +27,50 @@ pub fn lines(results: &Egress) -> Vec<String> {
         lines.push("\nbeside rte_sched, in turn; packets of 1,024 octets".to_owned());
     }
     lines.extend(results.beside.iter().map(of_beside));
+    lines.extend(of_worker(&results.in_worker));
     lines
+}
+
+fn of_worker(of: &InWorker) -> Vec<String> {
+    let head = format!(
+        "\nin a worker, {} sessions of two queues, {} kbit/s each, packets of 1,024 octets, simulated time; in turn with a \
+         worker that polices the rates:",
+        of.sessions, of.rates.kbit
+    );
+    let rates = format!(
+        "  the greatest error of a session's rate is {:.3}% (a packet is {:.3}%)",
+        of.rates.worst * 100.0,
+        of.rates.of_a_packet * 100.0
+    );
+    let costs = of.costs.iter().map(of_worker_cost);
+    [head].into_iter().chain(costs).chain([rates]).collect()
+}
+
+fn of_worker_cost(cost: &WorkerCost) -> String {
+    let WorkerCost {
+        load,
+        with,
+        without,
+        more,
+        ..
+    } = cost;
+    format!(
+        "  load {load:.2}: {:.1} ns a packet with queues ({:.1} to {:.1}), {:.1} without ({:.1} to {:.1}); {:.1} more \
+         ({:.1} to {:.1}, {} pairs); {} of {} lost, {} wait",
+        with.median,
+        with.min,
+        with.max,
+        without.median,
+        without.min,
+        without.max,
+        more.median,
+        more.min,
+        more.max,
+        more.count,
+        cost.lost,
+        cost.offered,
+        cost.held
+    )
 }
 
 fn of_cost(cost: &Cost) -> String {

@@ -31,7 +31,7 @@ pub struct Shape {
 }
 
 /// Two queues of a UE, by their class.
-const CLASSES: [u8; 2] = [1, 4];
+pub const CLASSES: [u8; 2] = [1, 4];
 
 /// A manager under a load, on simulated time.
 pub struct Load {

@@ -1,5 +1,6 @@
-//! The egress traffic manager alone (T9, model Q): what a packet costs, by queues, lengths and load; the rate of each
-//! UE; what waits in overload; and DPDK's `rte_sched` in the same run, in turn.
+//! The egress traffic manager (T9, model Q). Alone: what a packet costs, by queues, lengths and load; the rate of each
+//! UE; what waits in overload; and DPDK's `rte_sched` in the same run, in turn. In a worker: what a packet costs on its
+//! whole way, beside a worker without queues.
 //!
 //! UEs with two queues each have rates that add up to 40 Gbit/s, below a port and eight slices with shapers of their
 //! own. Time is simulated for the manager, so that a load is exact and a slow machine does not change what is done;
@@ -8,10 +9,13 @@
 
 mod arguments;
 mod cost;
+mod in_worker;
 mod lines;
 mod load;
 mod outcome;
 mod rates;
+#[cfg(test)]
+mod red_tests;
 mod sched;
 mod target;
 #[cfg(test)]
@@ -24,7 +28,7 @@ use super::progress::Progress;
 pub use arguments::Arguments;
 pub use lines::{lines, rows};
 use load::Shape;
-pub use outcome::{Beside, Cost, Egress, Rates, Waits};
+pub use outcome::{Beside, Cost, Egress, InWorker, Rates, Waits, WorkerCost};
 pub use target::targets;
 
 /// Measures it.
@@ -54,6 +58,8 @@ fn alone(arguments: &Arguments, progress: &Progress) -> Result<Egress, BenchErro
     results.rates = rates::rates(arguments)?;
     progress.stage("waiting in overload");
     results.waits = rates::waits(arguments)?;
+    progress.stage("in a worker");
+    results.in_worker = in_worker::measure(arguments, progress)?;
     Ok(results)
 }
 

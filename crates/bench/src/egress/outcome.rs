@@ -68,6 +68,38 @@ pub struct Beside {
     pub ratio: Spread,
 }
 
+/// What a packet costs on its way through a worker, at one load.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct WorkerCost {
+    /// What is offered, of what sessions may send.
+    pub load: f64,
+    /// Nanoseconds a packet with queues.
+    pub with: Spread,
+    /// Without queues, where rates are policed.
+    pub without: Spread,
+    /// What queues cost, by pairs.
+    pub more: Spread,
+    /// Packets offered to the worker with queues.
+    pub offered: u64,
+    /// Of these, those that were dropped.
+    pub lost: u64,
+    /// Packets held at the end.
+    pub held: u64,
+    /// Rounds left out because the thread lost its core.
+    pub disturbed: usize,
+}
+
+/// A worker with queues, and one without.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct InWorker {
+    /// Sessions, with two queues each.
+    pub sessions: u32,
+    /// By load.
+    pub costs: Vec<WorkerCost>,
+    /// Rates of sessions that always have packets.
+    pub rates: Rates,
+}
+
 /// All parts.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Egress {
@@ -81,6 +113,8 @@ pub struct Egress {
     pub waits: Waits,
     /// Beside `rte_sched`.
     pub beside: Vec<Beside>,
+    /// In a worker.
+    pub in_worker: InWorker,
 }
 
 impl Egress {

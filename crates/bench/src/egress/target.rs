@@ -76,5 +76,38 @@ pub fn targets(results: &Egress) -> Vec<Target> {
         ))
         .but_if(of.queues < QUEUES, SMALL)
     });
-    parts.into_iter().chain(beside).collect()
+    let in_worker = of_worker(results);
+    parts.into_iter().chain(beside).chain(in_worker).collect()
+}
+
+/// What is asked of a worker with queues.
+fn of_worker(results: &Egress) -> [Target; 3] {
+    let found = &results.in_worker;
+    let at_full = found.costs.iter().find(|of| (of.load - 1.0).abs() < 1e-9);
+    let lost = found.costs.iter().map(|of| of.lost).sum::<u64>();
+    let is_small = found.sessions < QUEUES / 2;
+    let whole = Target::at_most(
+        "T9.whole",
+        "a packet of 1,024 octets at 40 Gbit/s on its whole way through a worker with queues",
+        at_full.map_or(f64::NAN, |of| of.with.median),
+        "ns",
+        200.0,
+    );
+    let rate = Target::at_most(
+        "T9.whole.rate",
+        "the greatest error of a session's rate there, in 10 s at 610 kbit/s",
+        found.rates.worst * 100.0,
+        "%",
+        1.0,
+    );
+    let loss = Target::at_most(
+        "T9.whole.loss",
+        "packets of conforming traffic that are lost there",
+        lost as f64,
+        "packets",
+        0.0,
+    );
+    let without = at_full.map_or(f64::NAN, |of| of.without.median);
+    let whole = whole.with_note(format!("{without:.1} ns without queues"));
+    [whole, rate, loss].map(|target| target.but_if(is_small, SMALL))
 }
