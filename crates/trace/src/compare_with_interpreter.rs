@@ -444,6 +444,7 @@ mod tests {
             borrowed_ports: false,
             uses_path_mtus: false,
             end: TracedEnd::Dropped(DropReason::FarDrop),
+            queueing: None,
         }
     }
 

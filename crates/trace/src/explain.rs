@@ -12,8 +12,8 @@ use rules::network::{InstanceId, Network};
 use rules::reference_interpreter::{Outcome, Verdict, evaluate_access, evaluate_pdrs};
 use rules::{Detection, NameSource};
 use worker::{
-    LagPorts, Stays, TraceSource, Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow,
-    TracedFrame, TracedLookup, TracedPlace, TracedSession, TracedTranslation,
+    LagPorts, QueueEnd, Stays, TraceSource, Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow,
+    TracedFrame, TracedLookup, TracedPlace, TracedQueueing, TracedSession, TracedTranslation,
 };
 
 use super::compare_with_interpreter::{Compared, Comparison, compare_with_interpreter, detection_of};
@@ -21,7 +21,8 @@ use super::fields::{self, Outer, Parsed};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::values::{
-    EndTrace, FlowTrace, FramesTrace, OF_NDPI, PacketTrace, QerTrace, TranslationTrace, TriedTrace, UrrTrace,
+    EndTrace, FlowTrace, FramesTrace, OF_NDPI, PacketTrace, QerTrace, QueueTrace, TranslationTrace,
+    TriedTrace, UrrTrace,
 };
 use config::Config;
 use upf::{format, identifiers};
@@ -156,6 +157,7 @@ impl Explainer {
             pdr: pdr.map(|pdr| pdr.id.0),
             disagreement,
             unchecked,
+            queue: traced.queueing.as_ref().map(|queueing| self.queue(queueing)),
             end: self.end(traced, verdict.as_ref()),
             ..PacketTrace::default()
         };
@@ -303,7 +305,35 @@ impl Explainer {
         mirror.into_iter().chain(duplicate).collect()
     }
 
+    fn queue(&self, queueing: &TracedQueueing) -> QueueTrace {
+        let classes = self.network.egress().map(|egress| egress.classes.all());
+        let class = classes
+            .zip(queueing.class)
+            .and_then(|(all, place)| all.get(usize::from(place)));
+        QueueTrace {
+            class: class.map(|class| class.name.clone()),
+            priority: class.map(|class| class.priority),
+            before_octets: queueing.before.into(),
+            waited_ns: queueing.waited.as_nanos().try_into().unwrap_or(u64::MAX),
+            marked: matches!(queueing.end, QueueEnd::Left { is_marked: true }),
+        }
+    }
+
     fn end(&self, traced: &Traced, verdict: Option<&Verdict>) -> EndTrace {
+        match traced.queueing.map(|queueing| queueing.end) {
+            Some(QueueEnd::Lost(reason)) => return dropped(reason),
+            Some(QueueEnd::Waits) => {
+                return EndTrace::Waits {
+                    for_what: "its turn in its queue".into(),
+                };
+            }
+            Some(QueueEnd::Moved) => {
+                return EndTrace::Waits {
+                    for_what: "its turn at another worker, which its session has moved to".into(),
+                };
+            }
+            Some(QueueEnd::Left { .. }) | None => {}
+        }
         match &traced.end {
             TracedEnd::Sent {
                 recirculates: true, ..

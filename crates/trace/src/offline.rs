@@ -6,7 +6,7 @@
 //! second, so that both end when no more packets are wanted.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use rules::model::SourceInterface;
 use rules::network::{Instance, Network, Roles};
 use session::Random;
 use worker::mem::{MemBuf, MemIo, Wires};
-use worker::{TraceItem, TraceTerms, Worker};
+use worker::{TraceItem, TraceTerms, Traced, Worker};
 
 use super::capture::ETHERNET;
 use super::explain::Explainer;
@@ -50,6 +50,12 @@ const PATIENCE: u32 = 200;
 const MOST_CORES: usize = 100_000;
 /// Frames that the first pass is ahead of the second, at least, where there are that many.
 const PART: usize = 32_768;
+/// Frames whose times are remembered, for packets that are reported when they have left a queue.
+const REMEMBERED: usize = 65_536;
+/// How long packets may wait in queues at the end of the capture.
+const LAST_WAIT: Duration = Duration::from_secs(60);
+/// The longest step while packets wait in queues.
+const QUEUE_STEP: Duration = Duration::from_micros(100);
 /// What snaps nothing.
 const WHOLE: u16 = u16::MAX;
 
@@ -117,7 +123,7 @@ fn replay_by(
         world.meet(scout.explore(&answers), &mut tell);
         world.frames(part, &answers, &mut tell);
     }
-    world.wait_for(Duration::from_millis(10), frames.len() as u64, &mut tell);
+    world.finish(frames.len() as u64, &mut tell);
     let mut replayed = world.replayed;
     replayed.left = world.is_over.then(|| frames.len() as u64 - replayed.frames);
     replayed.notes.extend(cut);
@@ -170,6 +176,8 @@ struct World {
     /// Our SEID of each session, by the one that it had in the capture; and by the SMF's.
     seids: HashMap<u64, u64>,
     by_cp_seid: HashMap<u64, u64>,
+    /// When the last frames were received, and their numbers.
+    received: VecDeque<(Nanos, u64)>,
     /// No more packets are wanted.
     is_over: bool,
     /// Responses of the user plane that were not used.
@@ -237,6 +245,7 @@ impl World {
             asked: HashSet::new(),
             seids: HashMap::new(),
             by_cp_seid: HashMap::new(),
+            received: VecDeque::new(),
             is_over: false,
             answers: Vec::new(),
             smfs: HashSet::new(),
@@ -301,6 +310,8 @@ impl World {
         match self.arrival(frame, packet.as_deref()) {
             Some((port, bytes)) => {
                 self.replayed.packets += 1;
+                self.received.truncate(REMEMBERED - 1);
+                self.received.push_front((self.now, number));
                 let queue = self.wires.to(WorkerId(0), port);
                 let _ = queue.push(MemBuf::new(&bytes));
                 self.turn(number, tell);
@@ -322,9 +333,29 @@ impl World {
         let end = self.now + time;
         let step = STEP.max(time / STEPS as u32);
         while self.now < end && !self.is_over {
+            let step = match self.worker.stats().queued {
+                0 => step,
+                _ => step.min(QUEUE_STEP),
+            };
             self.now = end.min(self.now + step);
             self.turn(number, tell);
         }
+    }
+
+    /// Lets what waits leave.
+    fn finish(&mut self, number: u64, tell: &mut impl FnMut(PacketTrace) -> bool) {
+        self.wait_for(Duration::from_millis(10), number, tell);
+        let end = self.now + LAST_WAIT;
+        while self.worker.stats().queued > 0 && self.now < end && !self.is_over {
+            self.wait_for(Duration::from_millis(10), number, tell);
+        }
+    }
+
+    /// The number of a packet that is reported after frame `number`: that is its own, unless it has waited in a queue.
+    fn number_of(&self, traced: &Traced, number: u64) -> u64 {
+        let mut received = self.received.iter().filter(|_| traced.queueing.is_some());
+        let found = received.find(|(time, _)| *time <= traced.time);
+        found.map_or(number, |(_, number)| *number)
     }
 
     /// One turn at the present time.
@@ -341,6 +372,7 @@ impl World {
             if let TraceItem::Packet(traced) = item
                 && !self.is_over
             {
+                let number = self.number_of(&traced, number);
                 self.is_over = !tell(self.explainer.explain_whole(&traced, number));
             }
         }

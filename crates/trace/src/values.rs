@@ -109,6 +109,9 @@ pub struct PacketTrace {
     /// Copies of it: mirrors, duplicates.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub copies: Vec<String>,
+    /// The queue before its port that it waited in; absent where it did not.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub queue: Option<QueueTrace>,
     /// What became of it.
     pub end: EndTrace,
     /// Its octets, where they are asked for.
@@ -120,6 +123,40 @@ pub struct PacketTrace {
     /// Why the interpreter was not asked, or is not believed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unchecked: Option<String>,
+}
+
+/// How a packet waited in a queue before its port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QueueTrace {
+    /// The class of the queue; absent if its session has the queue no more.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub class: Option<String>,
+    /// The priority of that class: 0 leaves first.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub priority: Option<u8>,
+    /// Octets of user packets that waited in the queue before it.
+    pub before_octets: u64,
+    /// Nanoseconds that it has waited.
+    pub waited_ns: u64,
+    /// Its ECN field says now that congestion was experienced (RFC 3168). Octets of the packet are shown as they were
+    /// before.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub marked: bool,
+}
+
+impl QueueTrace {
+    fn text(&self) -> String {
+        let class = match (&self.class, self.priority) {
+            (Some(class), Some(priority)) => format!("{class} (priority {priority})"),
+            _ => "gone".to_owned(),
+        };
+        let marked = if self.marked { ", marked (CE)" } else { "" };
+        format!(
+            "{class}  waited {:.3} ms behind {} octets{marked}",
+            self.waited_ns as f64 / 1e6,
+            self.before_octets
+        )
+    }
 }
 
 /// The public end of a packet between a UE and a data network.
@@ -427,6 +464,9 @@ impl PacketTrace {
         }
         for copy in &self.copies {
             line("copy", copy);
+        }
+        if let Some(queue) = &self.queue {
+            line("queue", &queue.text());
         }
         let _ = writeln!(text, "    -> {}", self.end.text());
         if let Some(disagreement) = &self.disagreement {

@@ -62,9 +62,9 @@ pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};
 pub use tm::{ClassView, LossReason, QueueView};
 pub use trace::copying::{CopyTerms, CopyTo, MOST_COPIED};
 pub use trace::{
-    MAX_TRACES, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceRequest, TraceSource, TraceTerms, Traced,
-    TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedPlace,
-    TracedSession, TracedTranslation, mirror, trace,
+    MAX_TRACES, QueueEnd, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceRequest, TraceSource, TraceTerms,
+    Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedPlace,
+    TracedQueueing, TracedSession, TracedTranslation, mirror, trace,
 };
 pub use view::{AcceleratorView, EgressCounts, Holdings, NatCounts, SessionView};
 pub use worker::{PollReport, Worker};

@@ -15,8 +15,8 @@ pub(crate) mod request;
 pub(crate) mod tracer;
 
 pub use self::report::{
-    TraceSource, Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup,
-    TracedPlace, TracedSession, TracedTranslation,
+    QueueEnd, TraceSource, Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame,
+    TracedLookup, TracedPlace, TracedQueueing, TracedSession, TracedTranslation,
 };
 pub use self::request::{
     TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceRequest, TraceTerms, mirror, trace,

@@ -1,10 +1,11 @@
 //! Weighted random early detection (RED by S. Floyd and V. Jacobson, 1993; RFC 2309 §3), with thresholds by colour.
 //!
 //! A queue has one average of its octets, over the packets of all colours; each colour has its own curve, so that
-//! yellow packets go before green ones. The arithmetic is that of DPDK's `rte_red`: fixed point with 10 bits behind the point,
-//! and chances that grow with the packets since the last one that was hit, so that these are spread evenly. A packet is
-//! hit with the same chance whatever its length (RFC 7141 §2.2). Unlike there, octets are averaged instead of packets,
-//! a random number is drawn for each packet, and idle time counts by a [time for each packet](AqmTimes::wred_packet).
+//! yellow packets go before green ones. The arithmetic is that of DPDK's `rte_red`: fixed point with 10 bits behind the
+//! point, and chances that grow with the packets since the last one that was hit, so that these are spread evenly. A
+//! packet is hit with the same chance whatever its length (RFC 7141 §2.2). Unlike there, octets are averaged instead of
+//! packets, a random number is drawn for each packet, and idle time counts by a [time for each
+//! packet](AqmTimes::wred_packet).
 
 use super::{AqmTimes, units};
 

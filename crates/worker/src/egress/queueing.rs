@@ -14,6 +14,7 @@ pub(crate) mod moved_queues;
 mod moves;
 mod nodes;
 pub(crate) mod packets;
+pub(crate) mod reports;
 mod session_queues;
 mod sessions;
 
@@ -24,13 +25,14 @@ use flow::meter::Colour;
 use flow::slab::OutOfMemory;
 use flow::{Direction, Nanos, PortId, SessionIndex, prefetch};
 use packet::ip_fragmentation::FragmentSpec;
-use packet::{DropReason, PacketBuf, ecn};
+use packet::{PacketBuf, ecn};
 use rules::network::{Egress, Network};
 use tm::{AqmTimes, Arrival, Class, Departure, Ecn, Limits, LossReason, Manager, QueueId, Slot};
 
 use self::moved_queues::{ArrivingSessions, MovedPacket, MovedQueues};
 use self::nodes::Nodes;
 use self::packets::{Lost, Output, Record, Waiting};
+use self::reports::{Reports, drop_reason};
 use self::session_queues::SessionQueues;
 use crate::WorkerConfig;
 use crate::burst::batch::{BURST, Batch};
@@ -39,6 +41,7 @@ use crate::burst::descriptor::{Deferral, Descriptor, Fate};
 use crate::control_channel::{EgressDemand, EgressLease};
 use crate::io::PacketMetadata;
 use crate::sessions::Sessions;
+use crate::trace::report::QueueEnd;
 use crate::view::EgressCounts;
 
 /// The longest IP packet that a manager counts.
@@ -90,6 +93,8 @@ pub(crate) struct Queueing<B> {
     arriving: ArrivingSessions<B>,
     /// Queues that other workers have given, of sessions that are not whole here yet.
     moved: Vec<MovedQueues<B>>,
+    /// Of packets that trace requests have selected.
+    reports: Reports,
     departures: [Departure; BURST],
     /// What is being sent, and the records of it: empty between bursts.
     batch: Batch<B>,
@@ -148,6 +153,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             standing: vec![0; standing],
             arriving: ArrivingSessions::default(),
             moved: Vec::new(),
+            reports: Reports::default(),
             departures: [Departure::NONE; BURST],
             batch: Batch::new(),
             records: Vec::with_capacity(BURST),
@@ -309,11 +315,23 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             port: chosen.port,
             user: chosen.user,
         };
+        let is_reported = self.reports.selects(index);
+        let before = if is_reported {
+            self.octets_of(chosen.queue, now)
+        } else {
+            0
+        };
         if !self.arriving.is_empty() && self.arriving.has(chosen.session) {
+            if is_reported {
+                self.note_reported(index, &chosen, before, None);
+            }
             return self.hold_back(&arrival, waiting, split, now);
         }
         let queued = self.manager.enqueue(&arrival, now);
-        self.note_queued(queued, waiting, split);
+        self.note_queued(queued, waiting, split, now);
+        if is_reported {
+            self.note_reported(index, &chosen, before, Some(queued));
+        }
     }
 
     /// Holds a packet back whose session's queues another worker still has.
@@ -351,9 +369,10 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         queued: Result<Slot, LossReason>,
         waiting: Waiting<B>,
         split: Option<FragmentSpec>,
+        now: Nanos,
     ) {
         // A packet that gives way to this one may have had the same slot.
-        self.note_losses();
+        self.note_losses(now);
         match queued {
             Ok(slot) => {
                 self.waiting[slot.index()] = Some(waiting);
@@ -367,17 +386,15 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 
     #[cold]
     fn lose(&mut self, waiting: Waiting<B>, reason: LossReason) {
-        let reason = match reason {
-            LossReason::Aqm => DropReason::EgressDelay,
-            _ => DropReason::EgressQueueFull,
-        };
-        self.lost.push(waiting.lost(reason));
+        self.lost.push(waiting.lost(drop_reason(reason)));
     }
 
     /// Takes what the manager has given up.
     #[inline]
-    fn note_losses(&mut self) {
+    fn note_losses(&mut self, now: Nanos) {
         while let Some(loss) = self.manager.pop_loss() {
+            self.reports
+                .end(loss.slot, QueueEnd::Lost(drop_reason(loss.reason)), now);
             if let Some(waiting) = self.take(loss.slot) {
                 self.splits.remove(&loss.slot.0);
                 self.lose(waiting, loss.reason);

@@ -87,7 +87,10 @@ pub(crate) fn finish<I: Io>(
     stats: &mut Stats,
     has_lost: bool,
 ) {
-    for Pending { request, mut traced } in tracer.pending.drain(..) {
+    for Pending {
+        request, mut traced, ..
+    } in tracer.pending.drain(..)
+    {
         let sent = match &mut traced.end {
             TracedEnd::Sent {
                 frame, port_was_full, ..
@@ -149,6 +152,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             heads,
             pending,
             copies,
+            ..
         } = tracer;
         for (index, head) in heads.iter().enumerate().take(self.burst.len()) {
             for (request, running) in running.iter_mut().enumerate() {
@@ -164,7 +168,11 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
                     }
                 } else if let Some(number) = running.admit(now) {
                     let traced = self.traced((index, head), (origin, now), terms.snap.into(), number);
-                    pending.push(Pending { request, traced });
+                    pending.push(Pending {
+                        request,
+                        index,
+                        traced,
+                    });
                 }
             }
         }
@@ -318,6 +326,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             borrowed_ports: descriptor.flags.any(PacketFlags::RESOLVED),
             uses_path_mtus: descriptor.flags.any(PacketFlags::OPENING) && !self.path_mtus.is_empty(),
             end: self.traced_end(index, snap),
+            queueing: None,
         })
     }
 

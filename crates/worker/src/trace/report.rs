@@ -2,6 +2,7 @@
 
 use std::net::SocketAddrV4;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dpi::{HostName, Protocol};
 use flow::{Direction, InstanceId, KeyFields, Nanos, PortId, SessionIndex, UrrCount, WorkerId};
@@ -186,6 +187,36 @@ pub enum TracedPlace {
     Returning,
 }
 
+/// How a packet waited in a queue before its port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedQueueing {
+    /// The class of its queue: a place in [`EgressClasses::all`](rules::network::EgressClasses::all); `None`, if its
+    /// session has no such queue any more.
+    pub class: Option<u8>,
+    /// Octets that waited in its queue before it, of user packets.
+    pub before: u32,
+    /// How long it has waited.
+    pub waited: Duration,
+    /// What became of it there.
+    pub end: QueueEnd,
+}
+
+/// What became of a packet in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueEnd {
+    /// It waits still.
+    Waits,
+    /// It has left the queue for its port.
+    Left {
+        /// With a mark: congestion was experienced (RFC 3168).
+        is_marked: bool,
+    },
+    /// It was dropped, for this reason.
+    Lost(DropReason),
+    /// It has gone to another worker with its session, and waits there.
+    Moved,
+}
+
 /// What became of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TracedEnd {
@@ -262,8 +293,10 @@ pub struct Traced {
     pub borrowed_ports: bool,
     /// It may announce a segment size, and MTUs of paths are known, which that is reckoned with.
     pub uses_path_mtus: bool,
-    /// What became of it.
+    /// What became of it. Of a packet that waits in a queue: what becomes of it when it leaves that.
     pub end: TracedEnd,
+    /// How it waited in a queue before its port; `None`: it did not.
+    pub queueing: Option<TracedQueueing>,
 }
 
 /// The first octets of a packet, and its length.

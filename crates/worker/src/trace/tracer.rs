@@ -7,6 +7,7 @@ use rtrb::Producer;
 use crate::Event;
 use crate::burst::batch::BURST;
 use crate::control_channel::event_queue::EventQueue;
+use crate::egress::queueing::reports::QueueReport;
 use crate::io::PacketMetadata;
 use crate::stats::Stats;
 use crate::trace::copying::CopyTerms;
@@ -45,6 +46,10 @@ pub(crate) struct Running {
     ring: Producer<TraceItem>,
     bucket: TokenBucket,
     admitted: u64,
+    /// Its number among all requests of the worker.
+    pub id: u64,
+    /// Packets that were admitted and whose reports are complete when they have left their queue.
+    pub waiting: u32,
     /// The far end of the ring was dropped.
     is_given_up: bool,
     end: TraceEnd,
@@ -87,9 +92,16 @@ impl Running {
         self.is_given_up || now > self.until || self.admitted >= self.terms.count
     }
 
-    /// Pushes its end, if it is over, once there is room. Whether nothing more is expected of it.
+    /// Whether it has ended, and takes no reports of packets that wait any more.
+    const fn is_late(&self, now: Nanos) -> bool {
+        self.is_given_up || now.0 > self.until.0
+    }
+
+    /// Pushes its end, if it is over, once there is room and no packet of it waits. Whether nothing more is expected of
+    /// it.
     fn finish(&mut self, now: Nanos) -> bool {
-        self.is_given_up || self.is_over(now) && self.ring.push(TraceItem::End(self.end)).is_ok()
+        let has_ended = self.is_over(now) && self.waiting == 0;
+        self.is_given_up || has_ended && self.ring.push(TraceItem::End(self.end)).is_ok()
     }
 }
 
@@ -97,6 +109,8 @@ impl Running {
 pub(crate) struct Pending {
     /// The index of its request.
     pub request: usize,
+    /// Its index in the burst.
+    pub index: usize,
     pub traced: Box<Traced>,
 }
 
@@ -110,6 +124,8 @@ pub(crate) struct Copied {
 /// The requests of a worker, and what of the burst they need.
 pub(crate) struct Tracer {
     pub running: Vec<Running>,
+    /// The number of the next request.
+    next: u64,
     /// By index in the burst.
     pub heads: Vec<Head>,
     /// Reports that are pushed when the burst has left; empty between bursts.
@@ -123,6 +139,7 @@ impl Tracer {
     pub fn new() -> Self {
         Self {
             running: Vec::with_capacity(MAX_TRACES),
+            next: 0,
             heads: (0..BURST).map(|_| Head::new()).collect(),
             pending: Vec::new(),
             copies: Vec::new(),
@@ -140,9 +157,12 @@ impl Tracer {
                 ring,
                 bucket: TokenBucket::new(terms.rate),
                 admitted: 0,
+                id: self.next,
+                waiting: 0,
                 is_given_up: false,
                 end: TraceEnd::default(),
             });
+            self.next += 1;
         }
     }
 
@@ -163,6 +183,27 @@ impl Tracer {
             }
         }
         !self.running.is_empty()
+    }
+
+    /// Packets of the burst that are reported: bit n is index n.
+    pub fn selected(&self) -> u64 {
+        let all = self.pending.iter().map(|pending| 1 << (pending.index % BURST));
+        all.fold(0, |selected, one: u64| selected | one)
+    }
+
+    /// The numbers of requests that have ended while packets of them wait.
+    pub fn late(&self, now: Nanos) -> impl Iterator<Item = u64> {
+        let late = move |running: &&Running| running.waiting > 0 && running.is_late(now);
+        self.running.iter().filter(late).map(|running| running.id)
+    }
+
+    /// The packet of a report waits no more.
+    pub fn complete(&mut self, report: QueueReport) {
+        let mut all = self.running.iter_mut();
+        if let Some(running) = all.find(|running| running.id == report.request) {
+            running.waiting -= 1;
+            running.push(report.traced);
+        }
     }
 
     /// Keeps what a burst looks like before anything is done to it.

@@ -433,6 +433,7 @@ impl<I: Io> Worker<I> {
     /// Ends the trace requests that are over.
     #[cold]
     pub(super) fn tidy_traces(&mut self, now: Nanos) {
+        self.report_left_queues(now);
         let (events, stats) = (&mut self.events, &mut self.stats);
         let tracer = self.tracer.as_mut();
         if tracer.is_some_and(|tracer| !tracer.tidy(events, stats, now)) {

@@ -11,7 +11,9 @@ use crate::egress::ports::OwnPacket;
 use crate::egress::queueing::departures::Exit;
 use crate::egress::queueing::moved_queues::MovedQueues;
 use crate::egress::queueing::packets::Departing;
+use crate::egress::queueing::reports::QueueReport;
 use crate::io::Io;
+use crate::trace::tracer::Pending;
 
 /// What packets need to leave, of a worker.
 macro_rules! exit {
@@ -41,6 +43,43 @@ impl<I: Io> Worker<I> {
         self.drop_lost_at_egress();
         self.deferred.count(&mut self.stats);
         self.release(now);
+    }
+
+    /// Lets reports of packets of the burst that wait be complete when these have left their queues.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn keep_queue_reports(&mut self) {
+        let (Some(queueing), Some(tracer)) = (&mut self.deferred.queueing, &mut self.tracer) else {
+            return;
+        };
+        for pending in std::mem::take(&mut tracer.pending) {
+            let Some(running) = tracer.running.get_mut(pending.request) else {
+                continue;
+            };
+            let report = QueueReport {
+                request: running.id,
+                traced: pending.traced,
+            };
+            match queueing.keep_report(pending.index, report, &self.sessions) {
+                Some(QueueReport { traced, .. }) => tracer.pending.push(Pending { traced, ..pending }),
+                None => running.waiting += 1,
+            }
+        }
+        queueing.forget_reported();
+    }
+
+    /// Reports packets that have left their queues; of requests that have ended also those that wait.
+    #[cold]
+    pub(super) fn report_left_queues(&mut self, now: Nanos) {
+        let (Some(queueing), Some(tracer)) = (&mut self.deferred.queueing, &mut self.tracer) else {
+            return;
+        };
+        tracer
+            .late(now)
+            .for_each(|request| queueing.give_up_reports(request, now));
+        while let Some(report) = queueing.next_report() {
+            tracer.complete(report);
+        }
     }
 
     /// Drops what was lost in queues, and takes back what it has counted.

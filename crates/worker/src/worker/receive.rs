@@ -555,6 +555,9 @@ impl<I: Io> Worker<I> {
             linearize_burst(&mut self.ports.io, blocks, &mut burst.packets, descriptors);
         }
         if let Some(queueing) = &mut self.deferred.queueing {
+            if let Some(tracer) = &self.tracer {
+                queueing.select_reported(tracer.selected());
+            }
             queueing.choose(&burst.packets, descriptors, burst.outcome.yellow, &self.sessions);
         }
         let transmission = Transmission {
@@ -569,6 +572,9 @@ impl<I: Io> Worker<I> {
         self.ports
             .tx
             .transmit(&mut self.ports.io, &mut self.stats, transmission);
+        if self.tracer.is_some() {
+            self.keep_queue_reports();
+        }
         if let Some(tracer) = &mut self.tracer {
             let has_lost = self.stats.dropped(DropReason::TxFull) > lost;
             let adjacencies = &self.tables.adjacencies;

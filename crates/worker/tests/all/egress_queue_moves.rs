@@ -18,7 +18,7 @@ use common::one_session::hand_over;
 use common::{World, frame};
 
 /// Two workers, of which the first has a session whose Session-AMBR is 100 kbit/s: a packet of 1,000 octets in 80 ms.
-fn world() -> (World, Box<SessionImage>) {
+pub fn two_workers() -> (World, Box<SessionImage>) {
     let mut world = World::with(network(&FREE), 2, |config| {
         config.egress = EgressLimits {
             packets: 100,
@@ -47,7 +47,7 @@ fn replace(world: &mut World, worker: usize, image: Box<SessionImage>) {
 }
 
 /// The second worker has the session, too, and gets its packets.
-fn begin(world: &mut World, image: &SessionImage) {
+pub fn begin(world: &mut World, image: &SessionImage) {
     replace(world, 0, shared(image, MeterShare::Leaving));
     let arriving = SessionChange::Install(shared(image, MeterShare::Arriving));
     world.apply(1, arriving).expect("there is room");
@@ -85,7 +85,7 @@ fn pass(world: &mut World, time: Duration) -> Vec<usize> {
 
 #[test]
 fn what_waits_moves_in_order_before_what_came_to_the_new_worker() {
-    let (mut world, image) = world();
+    let (mut world, image) = two_workers();
     offer(&mut world, numbered(0..10));
     let mut left = numbers(&world.take());
     begin(&mut world, &image);
@@ -116,7 +116,7 @@ fn what_waits_moves_in_order_before_what_came_to_the_new_worker() {
 
 #[test]
 fn what_is_lost_after_a_move_is_credited_back_there() {
-    let (mut world, image) = world();
+    let (mut world, image) = two_workers();
     offer(&mut world, numbered(0..60));
     let left = world.take().len() as u64;
     begin(&mut world, &image);
@@ -138,7 +138,7 @@ fn what_is_lost_after_a_move_is_credited_back_there() {
 #[test]
 fn a_session_that_ends_on_the_way_loses_what_waits() {
     for ends_first in [0, 1] {
-        let (mut world, image) = world();
+        let (mut world, image) = two_workers();
         offer(&mut world, numbered(0..20));
         let left = world.take().len() as u64;
         begin(&mut world, &image);
@@ -164,7 +164,7 @@ fn a_session_that_ends_on_the_way_loses_what_waits() {
 
 #[test]
 fn a_move_that_fails_brings_back_what_was_held() {
-    let (mut world, image) = world();
+    let (mut world, image) = two_workers();
     offer(&mut world, numbered(0..10));
     let mut left = numbers(&world.take());
     begin(&mut world, &image);
@@ -184,7 +184,7 @@ fn a_move_that_fails_brings_back_what_was_held() {
 /// before also at another worker.
 #[test]
 fn what_stands_before_a_port_moves_with_its_end_marker() {
-    let (mut world, image) = world();
+    let (mut world, image) = two_workers();
     let wire = world.wires.from(PortId(0)).clone();
     while wire.push(MemBuf::new(&frame(0, &[0; 40]))).is_ok() {}
     offer(&mut world, numbered(0..10));

@@ -23,6 +23,7 @@ mod correlated;
 mod dropped;
 mod egress_queue_lives;
 mod egress_queue_moves;
+mod egress_queue_traces;
 mod egress_queues;
 mod fragmentation;
 mod fragments;

@@ -36,7 +36,7 @@ pub const TERMS: TraceTerms = TraceTerms {
     lasts: Duration::from_secs(3_600),
 };
 
-fn order(world: &mut World, terms: TraceTerms, room: usize) -> Consumer<TraceItem> {
+pub fn order(world: &mut World, terms: TraceTerms, room: usize) -> Consumer<TraceItem> {
     let (order, reported) = trace(terms, room);
     let order = Command::Trace(Box::new(order));
     assert!(world.controls[0].commands.push(order).is_ok());

@@ -2,7 +2,7 @@
 
 import { svg } from "./dom.js";
 
-// Seconds that a chart shows: as many as there are, at least and at most.
+// Seconds that a chart shows, at least and at most.
 const LEAST = 60;
 const MOST = 300;
 

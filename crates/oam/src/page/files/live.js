@@ -1,4 +1,4 @@
-// What the daemon says once a second (`/v1/live`), and what it has said in the last minutes. One stream for all views.
+// What the daemon says once a second (`/v1/live`), and said in the last minutes, for all views.
 
 import { lines } from "./api.js";
 

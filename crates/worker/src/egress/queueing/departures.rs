@@ -18,6 +18,7 @@ use crate::egress::lags::Lags;
 use crate::egress::tx_queues::TxQueues;
 use crate::io::{Io, PacketMetadata};
 use crate::stats::Stats;
+use crate::trace::report::QueueEnd;
 
 /// Bursts of one port that leave in a poll, beside one for each port: as many as may have come in.
 const BURSTS: usize = 4;
@@ -45,7 +46,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             }
             self.send(exit, now);
         }
-        self.note_losses();
+        self.note_losses(now);
     }
 
     /// Takes a burst of each port's node out of its queues, where few of it wait for the port. Whether there were any.
@@ -63,7 +64,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                 }
             }
             for index in 0..taken {
-                self.depart_one(index, place);
+                self.depart_one(index, place, now);
             }
         }
         any
@@ -71,14 +72,17 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 
     /// Moves a packet from its queue to the line before its port.
     #[inline]
-    fn depart_one(&mut self, index: usize, place: usize) {
+    fn depart_one(&mut self, index: usize, place: usize, now: Nanos) {
         let departure = self.departures[index];
         let Some(mut waiting) = self.take(departure.slot) else {
             return;
         };
-        if departure.marks_ce {
+        let is_marked = departure.marks_ce;
+        if is_marked {
             waiting.mark();
         }
+        self.reports
+            .end(departure.slot, QueueEnd::Left { is_marked }, now);
         let split = match self.splits.is_empty() {
             true => None,
             false => self.splits.remove(&departure.slot.0),

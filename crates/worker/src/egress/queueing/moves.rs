@@ -3,9 +3,9 @@
 //! While two workers have a session, one of them lets its packets leave: the old one, which keeps the queues until the
 //! session is removed there. The new one holds back what comes for them
 //! ([`ArrivingSessions`](super::moved_queues::ArrivingSessions)). What waits at the old one is then given to the new
-//! one ([`MovedQueues`]) before Control gets the response to the removal; so it is there when Control gives the new one the
-//! whole of the session, and waits on before what was held back. A move that fails goes the same way back: what was
-//! held back goes behind what waits.
+//! one ([`MovedQueues`]) before Control gets the response to the removal; so it is there when Control gives the new
+//! one the whole of the session, and waits on before what was held back. A move that fails goes the same way back:
+//! what was held back goes behind what waits.
 
 use flow::{Direction, Installed, Nanos, SessionIndex};
 use packet::PacketBuf;
@@ -19,6 +19,7 @@ use super::session_queues::SessionQueues;
 use super::sessions::has_same_queues;
 use crate::io::PacketMetadata;
 use crate::sessions::moved_counts::MovedCounts;
+use crate::trace::report::QueueEnd;
 
 impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     /// Takes a session's queues out with all that waits in them or has left them and not their port yet: for the worker
@@ -62,7 +63,9 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         now: Nanos,
     ) -> Vec<(u8, UeState)> {
         let (all, splits, manager) = (&mut self.waiting, &mut self.splits, &mut self.manager);
+        let reports = &mut self.reports;
         let mut take = |held: Held| {
+            reports.end(held.slot, QueueEnd::Moved, now);
             let waiting = all.get_mut(held.slot.index()).and_then(Option::take);
             if let (Some(waiting), Some(place)) = (waiting, line.place_of(held.queue)) {
                 packets.push(MovedPacket {
@@ -196,6 +199,6 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             sojourn: now.0.saturating_sub(packet.since.0),
         };
         let queued = self.manager.enqueue_held(queue, &held, now);
-        self.note_queued(queued, packet.waiting, packet.split);
+        self.note_queued(queued, packet.waiting, packet.split, now);
     }
 }

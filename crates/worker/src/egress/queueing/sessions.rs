@@ -16,6 +16,7 @@ use super::session_queues::SessionQueues;
 use crate::burst::credit::Charge;
 use crate::control_channel::QueueStatus;
 use crate::io::PacketMetadata;
+use crate::trace::report::QueueEnd;
 
 impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     /// A session has this image, and had another before, if that is known; no packet of it waits, if the plan of its
@@ -32,7 +33,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                     self.set_rates(session, direction, &new, now);
                 }
                 (_, new) => {
-                    self.remove(session, direction, now, |_, _| {
+                    self.remove(session, direction, None, now, |_, _| {
                         debug_assert!(false, "nothing waits")
                     });
                     if let Some(plan) = &new {
@@ -90,7 +91,8 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     pub fn forget(&mut self, session: SessionIndex, now: Nanos) {
         let mut lost = std::mem::take(&mut self.lost);
         for direction in Direction::BOTH {
-            self.remove(session, direction, now, |waiting, _| {
+            let end = Some(QueueEnd::Lost(DropReason::EgressReleased));
+            self.remove(session, direction, end, now, |waiting, _| {
                 lost.push(waiting.lost(DropReason::EgressReleased));
             });
         }
@@ -103,7 +105,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     pub fn empty(&mut self, session: SessionIndex, now: Nanos) -> Vec<Departing<B>> {
         let mut all = Vec::new();
         for direction in Direction::BOTH {
-            self.remove(session, direction, now, |waiting, split| {
+            self.remove(session, direction, None, now, |waiting, split| {
                 all.push(waiting.departing(split))
             });
         }
@@ -158,13 +160,16 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         &mut self,
         session: SessionIndex,
         direction: Direction,
+        end: Option<QueueEnd>,
         now: Nanos,
         mut each: impl FnMut(Waiting<B>, Option<FragmentSpec>),
     ) {
         let line = self.forget_line(session, direction);
-        let (waiting, splits) = (&mut self.waiting, &mut self.splits);
+        let (waiting, splits, reports) = (&mut self.waiting, &mut self.splits, &mut self.reports);
         for ue in line.ues() {
             let removed = self.manager.remove_ue(ue, now, |held| {
+                let is_marked = held.marks_ce;
+                reports.end(held.slot, end.unwrap_or(QueueEnd::Left { is_marked }), now);
                 if let Some(mut waiting) = waiting.get_mut(held.slot.index()).and_then(Option::take) {
                     if held.marks_ce {
                         waiting.mark();

@@ -1,4 +1,4 @@
-// The node at a glance: what passes, per instance and direction; sessions; workers; drops; SMFs.
+// The node at a glance.
 
 import { at, chart, spark } from "../chart.js";
 import { choice, h, measure, put, say, section, state, table } from "../dom.js";

@@ -168,7 +168,7 @@ export function rated(before, after) {
   });
 }
 
-// The meters: the largest rate that a URR has measured beside the smallest that a QER allows.
+// The meters: the largest measured rate beside the smallest that a QER allows.
 function meters(session, urrs) {
   const way = (name, class_) => {
     const now = Math.max(0, ...urrs.map((urr) => urr.rate[`${name}_octets`])) * 8;

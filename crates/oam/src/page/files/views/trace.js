@@ -80,6 +80,7 @@ function whole(packet) {
     ["URR", divs(packet.urrs, urr)],
     ["headers", divs(packet.headers)],
     ["copies", divs(packet.copies)],
+    ["queue", packet.queue && `${packet.queue.class}, ${packet.queue.waited_ns / 1e6} ms${packet.queue.marked ? ", CE" : ""}`],
     ["then", became(packet.end)],
     ["disagreement", packet.disagreement && h("span", { class: "bad" }, `${packet.disagreement} (a mistake of Sluice: please report it)`)],
   ]);

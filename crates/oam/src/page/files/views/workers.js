@@ -1,4 +1,4 @@
-// A worker's time: how much of it has packets, and in which stages they are.
+// A worker's time: how much of it has packets, and in which stages.
 
 import { bar } from "../chart.js";
 import { h } from "../dom.js";
