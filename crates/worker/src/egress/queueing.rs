@@ -14,6 +14,7 @@ pub(crate) mod moved_queues;
 mod moves;
 mod nodes;
 pub(crate) mod packets;
+mod reporting;
 pub(crate) mod reports;
 mod session_queues;
 mod sessions;
@@ -316,21 +317,21 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             user: chosen.user,
         };
         let is_reported = self.reports.selects(index);
-        let before = if is_reported {
-            self.octets_of(chosen.queue, now)
-        } else {
-            0
-        };
+        let place = (chosen.queue, chosen.charge.direction());
+        let view = is_reported
+            .then(|| self.manager.queue(chosen.queue, now))
+            .flatten();
+        let before = view.map_or(0, |view| view.octets);
         if !self.arriving.is_empty() && self.arriving.has(chosen.session) {
             if is_reported {
-                self.note_reported(index, &chosen, before, None);
+                self.reports.note(index, place, before, None);
             }
             return self.hold_back(&arrival, waiting, split, now);
         }
         let queued = self.manager.enqueue(&arrival, now);
         self.note_queued(queued, waiting, split, now);
         if is_reported {
-            self.note_reported(index, &chosen, before, Some(queued));
+            self.reports.note(index, place, before, Some(queued));
         }
     }
 
