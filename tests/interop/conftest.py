@@ -112,10 +112,11 @@ def sizes_lab(request):
     yield from serve(request, lab, prepare)
 
 
-@pytest.fixture(scope="module", params=["af_packet", "af_xdp"])
+@pytest.fixture(scope="module", params=[("af_packet", 1), ("af_xdp", 1), ("af_packet", 2)], ids="{0[0]}-{0[1]}".format)
 def egress_lab(request):
     """A laboratory where packets to gNBs wait in queues, and whose UPF can be asked."""
-    lab = Lab(os.environ["SLUICE"], request.param, configuration=EGRESS_CONFIGURATION)
+    driver, workers = request.param
+    lab = Lab(os.environ["SLUICE"], driver, workers, EGRESS_CONFIGURATION)
     yield from serve(request, lab, lab.associate)
 
 

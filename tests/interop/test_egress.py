@@ -1,6 +1,9 @@
 """Queues before ports: the kernel's TCP through a rate that is shaped, and the same through one that is policed."""
+import json
+import os
 import socket
 import struct
+import subprocess
 import threading
 
 from lab import eventually, kernel_ue, shown
@@ -76,6 +79,24 @@ def test_without_ecn_packets_are_lost_and_not_charged(egress_lab):
         dropped = sum(queue.get("dropped", {}).values())
         assert 0 < dropped and queue["marked_packets"] == 0
         assert dropped <= got["retransmitted"] + 20, "what is dropped is sent again"
+
+
+def test_a_trace_says_how_packets_waited(egress_lab):
+    lab = egress_lab
+    with lab.gnb_socket() as gnb, kernel_ue(lab, gnb, mbr=KBIT) as (_, ue4, _):
+        command = [os.environ["SLUICE"], "trace", "--ue", ue4, "--count", "400", "--seconds", "10", "--json", "--socket",
+                   str(lab.files / "control")]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as trace:
+            download(lab, ue4, ecn=True)
+            lines = [json.loads(line) for line in trace.communicate(timeout=30)[0].splitlines()]
+    packets = [line for line in lines if "number" in line]
+    waited = [packet for packet in packets if "queue" in packet]
+    assert waited and all(packet["direction"] == "downlink" for packet in waited)
+    assert {packet["queue"]["class"] for packet in waited} == {"rest"}
+    assert max(packet["queue"]["waited_ns"] for packet in waited) > 1_000_000
+    assert not [packet for packet in packets if "disagreement" in packet]
+    sent = [packet for packet in waited if packet["end"]["outcome"] == "sent"]
+    assert len(sent) > len(waited) // 2
 
 
 def test_nothing_waits_towards_the_data_network(egress_lab):
