@@ -14,7 +14,7 @@ KBIT = 8_000
 TCP_TOTAL_RETRANS = 100  # in struct tcp_info
 
 
-def download(lab, ue4, ecn):
+def download(lab, ue4, ecn, congestion="cubic"):
     """What a host of the data network sends to the UE: how many octets came, and how many segments were sent again."""
     got = {}
     lab.dn.run(f"sysctl -q -w net.ipv4.tcp_ecn={1 if ecn else 0}")
@@ -33,6 +33,7 @@ def download(lab, ue4, ecn):
     with lab.dn.entered():
         client = socket.create_connection(server.getsockname(), timeout=30)
     with client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
         client.sendall(OCTETS)
         client.shutdown(socket.SHUT_WR)
         thread.join(30)
