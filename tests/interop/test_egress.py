@@ -55,6 +55,8 @@ def test_tcp_waits_instead_of_losing(egress_lab):
         assert download(lab, ue4, ecn=True)["octets"] == len(OCTETS)
         eventually(lambda: queues(lab)["packets"] == 0, "the queues are empty")
         detail = shown(lab, "session", str(session["up_seid"]))
+    [instance] = [one for one in queues(lab)["shapers"] if one["kind"] == "instance"]
+    assert (instance["name"], len(instance["workers"])) == ("access", lab.workers)
     [queue] = detail["queues"]
     assert (queue["direction"], queue["class"]) == ("downlink", "rest")
     # A sender that is slow to react may fill the queue; none of its packets is dropped for having waited.

@@ -34,7 +34,7 @@ use super::balance::{Balancer, Load};
 use super::convert::{command, fault};
 use super::echo;
 use super::inspect::{InspectError, Inspection, Inspections, inspect};
-use super::leases::Leases;
+use super::leases::{EgressShaper, Leases};
 use super::mirror::{MirrorFault, MirrorWanted};
 use super::neighbours::{SharedNeighbours, Table, prepare};
 use super::path_mtus::PathMtus;
@@ -395,6 +395,12 @@ impl Control {
     #[must_use]
     pub fn network(&self) -> &Arc<Network> {
         &self.network
+    }
+
+    /// The rates of queues before ports, and what each worker has of them.
+    #[must_use]
+    pub fn egress_shapers(&self) -> Vec<EgressShaper> {
+        self.leases.egress_shapers()
     }
 
     /// Where N4 is reached.

@@ -13,6 +13,7 @@ use session::SharedRate;
 use worker::{Command, EgressDemand};
 
 use self::egress_rates::EgressRates;
+pub use self::egress_rates::{EgressPart, EgressShaper};
 use self::shared_rates::SharedRates;
 use super::workers::Workers;
 
@@ -67,6 +68,12 @@ impl Leases {
     /// The response of a worker: the octets that its sessions sent through each meter since the query before.
     pub fn handle_demand(&mut self, worker: usize, demand: &[Demand]) {
         self.shared.handle_demand(worker, demand);
+    }
+
+    /// The rates of queues before ports.
+    #[must_use]
+    pub fn egress_shapers(&self) -> Vec<EgressShaper> {
+        self.egress.shapers()
     }
 
     /// The response of a worker: what its nodes before ports have sent, and who waits.

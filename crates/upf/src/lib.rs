@@ -33,6 +33,7 @@ pub use balance::{Balancer, Bound};
 pub use control::{Control, ControlConfig};
 pub use convert::command;
 pub use inspect::{InspectError, Inspection};
+pub use leases::{EgressPart, EgressShaper};
 pub use mirror::{MirrorFault, MirrorTo, MirrorWanted};
 pub use neighbours::Table as NeighbourTable;
 pub use path_mtus::{PathMtu, PathMtus};

@@ -23,7 +23,7 @@ use super::session_transfer::{Exported, SessionExport};
 use crate::metrics::ControlSnapshot;
 use crate::values::{
     ApplicationList, AssociationList, LiveControl, N4Status, NatPoolRow, NeighbourList, PathList, PortList,
-    RouteList, SessionList,
+    RouteList, SessionList, ShaperStatus,
 };
 use crate::views::{self, PublicEndpoint, SessionQuery};
 use upf::{Control, MirrorFault, MirrorWanted, identifiers};
@@ -86,6 +86,9 @@ enum Query {
     },
     AccessLists {
         reply: oneshot::Sender<Vec<BoundAccessList>>,
+    },
+    Shapers {
+        reply: oneshot::Sender<Vec<ShaperStatus>>,
     },
     Nat {
         reply: oneshot::Sender<Vec<NatPoolRow>>,
@@ -320,6 +323,14 @@ impl QueryClient {
         self.ask(|reply| Query::AccessLists { reply }).await
     }
 
+    /// The rates of queues before ports.
+    ///
+    /// # Errors
+    /// `QueryTimeout`.
+    pub async fn shapers(&self) -> Result<Vec<ShaperStatus>, QueryTimeout> {
+        self.ask(|reply| Query::Shapers { reply }).await
+    }
+
     /// The pools of public addresses.
     ///
     /// # Errors
@@ -518,6 +529,9 @@ impl QueryServer {
             Query::AccessLists { reply } => {
                 let _ = reply.send(control.network().access_lists().all().to_vec());
             }
+            Query::Shapers { reply } => {
+                let _ = reply.send(views::shapers(control));
+            }
             Query::Nat { reply } => {
                 let _ = reply.send(views::nat_pools(now, control));
             }
@@ -586,6 +600,7 @@ impl Query {
             Self::Mirror { reply, .. } => reply.is_closed(),
             Self::Paths { reply } => reply.is_closed(),
             Self::AccessLists { reply } => reply.is_closed(),
+            Self::Shapers { reply } => reply.is_closed(),
             Self::Nat { reply } => reply.is_closed(),
             Self::NatOwner { reply, .. } => reply.is_closed(),
             Self::NatMappings { reply, .. } => reply.is_closed(),

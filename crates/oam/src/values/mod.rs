@@ -67,8 +67,8 @@ pub use offload::{
 };
 pub use paths::{PathList, PathRow};
 pub use ports::{PortList, PortRow};
-pub(crate) use queues::label;
-pub use queues::{QueueList, QueuePriority, SessionQueue};
+pub use queues::{QueueList, QueuePriority, SessionQueue, ShaperPart, ShaperStatus};
+pub(crate) use queues::{label, way};
 pub use records::{RecordsState, RecordsStatus, UnreportedCounts};
 pub use runtime::{
     HostLink, MemoryResidency, NodeShare, PageShare, Runtime, StageRuntime, WorkerMemory, WorkerRuntime,

@@ -25,6 +25,44 @@ pub struct QueueList {
     pub octets: u64,
     /// What has waited since the start, by priority, those that never had a packet left out.
     pub priorities: Vec<QueuePriority>,
+    /// The rates at which they leave together: of ports, instances, and policers that shape.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub shapers: Vec<ShaperStatus>,
+}
+
+/// A rate that queues of many sessions have together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ShaperStatus {
+    /// `port`, `instance` or `policer`.
+    #[schema(example = "policer")]
+    pub kind: String,
+    /// The name of that.
+    #[schema(example = "iot")]
+    pub name: String,
+    /// Of a policer: `uplink` or `downlink`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub direction: Option<String>,
+    /// The rate, bit/s; absent: no limit.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rate: Option<u64>,
+    /// What leaves, bit/s, over some tens of milliseconds, with the headers that the rate counts.
+    pub sends: u64,
+    /// Sessions that wait because the rate is used up, each for every class that it waits with.
+    pub waiting_sessions: u64,
+    /// What each worker has of it.
+    pub workers: Vec<ShaperPart>,
+}
+
+/// What a worker has of a rate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ShaperPart {
+    /// Its part, bit/s; 0 without sessions there; absent: no limit.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rate: Option<u64>,
+    /// What leaves, bit/s.
+    pub sends: u64,
+    /// Sessions that wait because the part is used up.
+    pub waiting_sessions: u64,
 }
 
 /// The queues of one priority. A queue with a guaranteed rate is of the priority of its class, whatever it sends.
@@ -98,9 +136,9 @@ fn by_reason(drops: impl IntoIterator<Item = u64>) -> BTreeMap<String, u64> {
 }
 
 impl QueueList {
-    /// Of the counts of all workers.
+    /// Of the counts of all workers, and these rates.
     #[must_use]
-    pub fn of(workers: &[EgressCounts]) -> Self {
+    pub fn of(workers: &[EgressCounts], shapers: Vec<ShaperStatus>) -> Self {
         let sum = |of: fn(&EgressCounts) -> u64| workers.iter().map(of).sum();
         let priorities = (0..EgressCounts::PRIORITIES).map(|priority| {
             let sum =
@@ -129,10 +167,11 @@ impl QueueList {
             packets_limit: sum(|one| one.packets_limit as u64),
             octets: sum(|one| one.octets),
             priorities: priorities.filter(is_used).collect(),
+            shapers,
         }
     }
 
-    /// As a table for people, and a line about room.
+    /// As tables for people, and a line about room.
     #[must_use]
     pub fn text(&self) -> String {
         if self.queues_limit == 0 {
@@ -160,13 +199,47 @@ impl QueueList {
             ]);
         }
         format!(
-            "{}\nqueues: {} of {}; packets that wait: {} of {}\n",
+            "{}{}\nqueues: {} of {}; packets that wait: {} of {}\n",
             table.text(""),
+            self.shapers_text(),
             grouped(self.queues),
             grouped(self.queues_limit),
             grouped(self.packets),
             grouped(self.packets_limit)
         )
+    }
+}
+
+impl QueueList {
+    /// The rates, in kbit/s.
+    fn shapers_text(&self) -> String {
+        if self.shapers.is_empty() {
+            return String::new();
+        }
+        let kbit = |bits: u64| grouped(bits / 1_000);
+        let limit = |bits: Option<u64>| bits.map_or_else(|| "no limit".to_owned(), kbit);
+        let heads = ["shaper", ">kbit/s", ">sent", ">waiting", "parts of workers"];
+        let mut table = Table::new(heads);
+        for one in &self.shapers {
+            let direction = one.direction.iter().flat_map(|direction| [" ", direction]);
+            let name = format!("{} {}{}", one.kind, one.name, direction.collect::<String>());
+            table.row([
+                name,
+                limit(one.rate),
+                kbit(one.sends),
+                grouped(one.waiting_sessions),
+                list(one.workers.iter().map(|part| limit(part.rate))),
+            ]);
+        }
+        format!("\n{}", table.text(""))
+    }
+}
+
+/// The name of a direction.
+pub(crate) const fn way(direction: flow::Direction) -> &'static str {
+    match direction {
+        flow::Direction::Uplink => "uplink",
+        flow::Direction::Downlink => "downlink",
     }
 }
 
@@ -176,11 +249,7 @@ impl SessionQueue {
     pub fn of(queue: &QueueStatus, class: impl Fn(u8) -> String) -> Self {
         let view = &queue.view;
         Self {
-            direction: match queue.direction {
-                flow::Direction::Uplink => "uplink",
-                flow::Direction::Downlink => "downlink",
-            }
-            .into(),
+            direction: way(queue.direction).into(),
             class: class(queue.class),
             qer: queue.qer.map(|qer| qer.0),
             shared_rate: queue.shared.map(|qer| qer.0),
@@ -237,7 +306,20 @@ mod tests {
             counts.priorities[1].drops[LossReason::Aqm as usize] = 3;
             counts
         };
-        let both = QueueList::of(&[worker(1), worker(2)]);
+        let part = |rate| ShaperPart {
+            rate: Some(rate),
+            ..ShaperPart::default()
+        };
+        let shaper = ShaperStatus {
+            kind: "policer".into(),
+            name: "iot".into(),
+            direction: Some("downlink".into()),
+            rate: Some(100_000_000),
+            sends: 99_500_000,
+            waiting_sessions: 7,
+            workers: vec![part(75_000_000), part(25_000_000)],
+        };
+        let both = QueueList::of(&[worker(1), worker(2)], vec![shaper]);
         assert_eq!((both.queues, both.queues_limit, both.packets), (4, 20, 3));
         assert_eq!(both.priorities.len(), 1);
         assert_eq!(
@@ -246,6 +328,8 @@ mod tests {
         );
         let text = both.text();
         assert!(text.contains("delay 6") && text.contains("2,468"), "{text}");
+        let row = "policer iot downlink  100,000  99,500        7  75,000, 25,000\n";
+        assert!(text.contains(row), "{text}");
         assert!(
             text.ends_with("queues: 4 of 20; packets that wait: 3 of 200\n"),
             "{text}"

@@ -14,6 +14,7 @@ mod page;
 mod ports;
 mod rows;
 mod sessions;
+mod shapers;
 
 pub use detail::session_detail;
 pub use live::live;
@@ -24,3 +25,4 @@ pub use network::{neighbours, routes};
 pub use ports::{paths, ports};
 pub use rows::associations;
 pub use sessions::{SessionQuery, sessions};
+pub use shapers::shapers;

@@ -3,14 +3,15 @@
 //!
 //! Control asks the workers every 10 ms what their nodes have sent and who waits, and divides each rate anew
 //! ([`division::by_who_waits`]); the sum of all parts is the whole rate, to the kbit/s. Parts follow in steps of a
-//! quarter, so that they settle within about 200 ms. Where one worker has all, and no policer shapes, nothing is asked.
+//! quarter, so that they settle within about 200 ms. Where one worker has all, and no policer shapes, it is asked ten
+//! times a second, for those who want to see.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::Nanos;
 use flow::meter::Rate;
+use flow::{Direction, Nanos, PortId};
 use rules::network::Network;
 use worker::{Command, EgressDemand, EgressLease, EgressRate};
 
@@ -18,10 +19,34 @@ use super::division::{self, Claim};
 
 /// Interval of the questions.
 const QUERY_INTERVAL: Duration = Duration::from_millis(10);
+/// The same where nothing is divided.
+const LONG_QUERY_INTERVAL: Duration = Duration::from_millis(100);
 /// The divisor of the weight of what was sent last.
 const SMOOTHING: u64 = 8;
 /// The divisor of a step from a part to the one that was found.
 const STEP: u64 = 4;
+
+/// A rate of queues before ports, and how it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EgressShaper {
+    /// What it is the rate of.
+    pub of: EgressRate,
+    /// The rate as it is configured.
+    pub rate: Rate,
+    /// By worker.
+    pub parts: Vec<EgressPart>,
+}
+
+/// What a worker has of a rate, by the nodes that keep it there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EgressPart {
+    /// Its part, kbit/s; 0 without sessions there.
+    pub kbit: u64,
+    /// What it has sent lately, kbit/s as the rate counts.
+    pub sends: u64,
+    /// Sessions that wait because the part is not enough, each for every class that it waits with.
+    pub waiting: u64,
+}
 
 /// All rates of queues before ports, and the nodes that have parts of them.
 #[derive(Debug)]
@@ -70,11 +95,52 @@ impl EgressRates {
         self.network = Arc::clone(network);
     }
 
-    /// When [`poll`](Self::poll) has something to do; `None`: never, as long as no rate is divided.
+    /// When [`poll`](Self::poll) has something to do; `None`: never, as long as nothing waits before ports.
     pub fn poll_timeout(&self) -> Option<Nanos> {
+        let has_queues = self.network.egress().is_some();
+        (has_queues || !self.nodes.is_empty()).then_some(self.next)
+    }
+
+    fn interval(&self) -> Duration {
         let shapes = || self.network.policers().shaped().next().is_some();
-        let is_divided = self.network.egress().is_some() && (self.workers > 1 || shapes());
-        (is_divided || !self.nodes.is_empty()).then_some(self.next)
+        match self.workers > 1 || shapes() {
+            true => QUERY_INTERVAL,
+            false => LONG_QUERY_INTERVAL,
+        }
+    }
+
+    /// All rates that are configured: of ports, instances, and policers that shape.
+    pub fn shapers(&self) -> Vec<EgressShaper> {
+        let Some(egress) = self.network.egress() else {
+            return Vec::new();
+        };
+        let instances = || self.network.instances().iter().filter(|one| one.egress.is_some());
+        let has_queues = |port: &PortId| instances().any(|one| one.port == *port);
+        let ports = (0..egress.ports.len()).map(|port| PortId(port as u16));
+        let ports = ports.filter(has_queues).map(EgressRate::Port);
+        let policers = self.network.policers().shaped().flat_map(|(id, policer)| {
+            let limited = Direction::BOTH.into_iter();
+            let limited = limited.filter(|direction| policer.rate(*direction) != Rate::UNLIMITED);
+            limited.map(move |direction| EgressRate::Policer(id, direction))
+        });
+        let all = ports.chain(instances().map(|one| EgressRate::Instance(one.id)));
+        all.chain(policers).map(|of| self.shaper(of)).collect()
+    }
+
+    fn shaper(&self, of: EgressRate) -> EgressShaper {
+        let mut parts = vec![EgressPart::default(); self.workers];
+        for node in self.nodes.get(&of).into_iter().flatten() {
+            if let Some(part) = parts.get_mut(node.worker) {
+                part.kbit = part.kbit.saturating_add(node.part.unwrap_or_default());
+                part.sends += node.claim.sends;
+                part.waiting += node.claim.waiting;
+            }
+        }
+        EgressShaper {
+            of,
+            rate: rate(&self.network, of),
+            parts,
+        }
     }
 
     /// Divides rates, and asks the workers, if that is due; `send` takes the commands. Whether it was due.
@@ -82,7 +148,7 @@ impl EgressRates {
         if self.poll_timeout().is_none_or(|at| at > now) {
             return false;
         }
-        self.next = now + QUERY_INTERVAL;
+        self.next = now + self.interval();
         let mut leases: Vec<Vec<EgressLease>> = vec![Vec::new(); self.workers];
         for (of, nodes) in &mut self.nodes {
             divide(*of, rate(&self.network, *of), nodes, &mut leases);
@@ -212,8 +278,8 @@ fn in_steps(rate: u64, nodes: &[Node], found: Vec<u64>) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use flow::InstanceId;
     use flow::meter::SharedId;
-    use flow::{Direction, InstanceId, PortId};
     use rules::network::{Egress, EgressClass, EgressClasses, Policer, QueueManagement, SessionScope};
 
     use super::*;
@@ -307,6 +373,30 @@ mod tests {
     }
 
     #[test]
+    fn each_rate_says_what_its_workers_have_of_it() {
+        let mut rates = EgressRates::new(&network(8_000), 2);
+        let mut now = Nanos(0);
+        round(&mut rates, &mut now);
+        assert_eq!(rates.shapers()[0].parts, [EgressPart::default(); 2]);
+        // In 10 ms: 800 kbit/s, of which an eighth counts at first.
+        rates.handle_demands(0, &[demand(3, 0, Some(1)), demand(4, 0, Some(2))]);
+        rates.handle_demands(1, &[demand(3, 1_000, Some(1))]);
+        round(&mut rates, &mut now);
+        rates.handle_demands(1, &[demand(3, 1_000, Some(1))]);
+        let [shaper] = &rates.shapers()[..] else {
+            panic!("{:?}", rates.shapers())
+        };
+        assert_eq!((shaper.of, shaper.rate), (OF, Rate::from_kbit(8_000)));
+        let part = |kbit, sends, waiting| EgressPart { kbit, sends, waiting };
+        assert_eq!(shaper.parts, [part(6_000, 0, 3), part(2_000, 100, 1)]);
+        assert!(
+            EgressRates::new(&Arc::new(Network::default()), 1)
+                .shapers()
+                .is_empty()
+        );
+    }
+
+    #[test]
     fn another_rate_is_divided_at_once_and_none_is_no_limit() {
         let mut rates = EgressRates::new(&network(8_000), 2);
         let mut now = Nanos(0);
@@ -326,19 +416,20 @@ mod tests {
     }
 
     #[test]
-    fn workers_are_asked_only_where_rates_are_divided() {
+    fn workers_are_asked_where_there_are_queues() {
         let alone = EgressRates::new(&Arc::new(Network::default()), 4);
         assert_eq!(alone.poll_timeout(), None, "no queues");
-        assert!(
-            EgressRates::new(&network(1), 1).poll_timeout().is_some(),
-            "a policer shapes"
-        );
+        let often = |network: &Arc<Network>, workers| {
+            let rates = EgressRates::new(network, workers);
+            assert!(rates.poll_timeout().is_some());
+            rates.interval() == QUERY_INTERVAL
+        };
+        assert!(often(&network(1), 1), "a policer shapes");
         let network = Network::clone(&network(1))
             .with_policers(Vec::new())
             .expect("none");
         let network = Arc::new(network);
-        assert_eq!(EgressRates::new(&network, 1).poll_timeout(), None, "one worker");
-        assert!(EgressRates::new(&network, 2).poll_timeout().is_some());
+        assert!(!often(&network, 1) && often(&network, 2));
         assert_eq!(rate(&network, PORT), Rate::UNLIMITED);
         assert_eq!(
             rate(&network, EgressRate::Instance(InstanceId(7))),

@@ -2,10 +2,13 @@
 
 use crate::support;
 
+use std::cell::RefCell;
 use std::time::Duration;
 
+use flow::meter::Rate;
 use flow::{Direction, SessionIndex, WorkerId};
 use sim::smf::State;
+use upf::EgressPart;
 
 use support::*;
 
@@ -128,12 +131,25 @@ fn queues_of_workers_keep_a_common_rate_to_a_hundredth_with_uneven_load() {
 #[test]
 fn queues_of_workers_keep_the_rate_of_an_instance_with_uneven_load() {
     let mut world = World::queueing(3, 48, 50, ("{kbit: 1400000}", ""));
+    let shown = RefCell::new(Vec::new());
     // Frames have the headers that the rate counts.
     let frames = |world: &World| {
+        *shown.borrow_mut() = world.control.egress_shapers();
         let sent = |worker: &worker::Worker<_>| worker.stats().ports[0].tx.octets;
         world.workers.iter().map(sent).collect()
     };
     assert_kept(&counted_of_uneven_load(&mut world, frames), 1_400_000);
+    // What is shown: nearly the whole rate is sent, by workers whose parts are the whole.
+    let shown = shown.into_inner();
+    let instance = shown.iter().find(|one| one.rate == Rate::from_kbit(1_400_000));
+    let parts = &instance.expect("it is shown").parts;
+    let sum = |of: fn(&EgressPart) -> u64| parts.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|part| part.kbit), 1_400_000);
+    assert!(
+        (1_300_000..1_500_000).contains(&sum(|part| part.sends)),
+        "{parts:?}"
+    );
+    assert!(sum(|part| part.waiting) > 0, "{parts:?}");
 }
 
 #[test]

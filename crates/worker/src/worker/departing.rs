@@ -46,8 +46,6 @@ impl<I: Io> Worker<I> {
     }
 
     /// Lets reports of packets of the burst that wait be complete when these have left their queues.
-    #[cold]
-    #[inline(never)]
     pub(super) fn keep_queue_reports(&mut self) {
         let (Some(queueing), Some(tracer)) = (&mut self.deferred.queueing, &mut self.tracer) else {
             return;

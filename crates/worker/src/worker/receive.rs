@@ -555,9 +555,6 @@ impl<I: Io> Worker<I> {
             linearize_burst(&mut self.ports.io, blocks, &mut burst.packets, descriptors);
         }
         if let Some(queueing) = &mut self.deferred.queueing {
-            if let Some(tracer) = &self.tracer {
-                queueing.select_reported(tracer.selected());
-            }
             queueing.choose(&burst.packets, descriptors, burst.outcome.yellow, &self.sessions);
         }
         let transmission = Transmission {
@@ -573,12 +570,7 @@ impl<I: Io> Worker<I> {
             .tx
             .transmit(&mut self.ports.io, &mut self.stats, transmission);
         if self.tracer.is_some() {
-            self.keep_queue_reports();
-        }
-        if let Some(tracer) = &mut self.tracer {
-            let has_lost = self.stats.dropped(DropReason::TxFull) > lost;
-            let adjacencies = &self.tables.adjacencies;
-            observe::finish(tracer, &mut self.ports, adjacencies, &mut self.stats, has_lost);
+            self.report(self.stats.dropped(DropReason::TxFull) > lost);
         }
         if self.deferred.queueing.is_some() {
             self.drop_lost_at_egress();
@@ -657,6 +649,20 @@ impl<I: Io> Worker<I> {
         };
         if let Some(tracer) = &mut self.tracer {
             observed.note(tracer, source.is_traced_as(), now);
+            if let Some(queueing) = &mut self.deferred.queueing {
+                queueing.select_reported(tracer.selected());
+            }
+        }
+    }
+
+    /// Reports the packets of the burst, which was sent; of those that wait in queues when they have left them.
+    #[cold]
+    #[inline(never)]
+    fn report(&mut self, has_lost: bool) {
+        self.keep_queue_reports();
+        if let Some(tracer) = &mut self.tracer {
+            let adjacencies = &self.tables.adjacencies;
+            observe::finish(tracer, &mut self.ports, adjacencies, &mut self.stats, has_lost);
         }
     }
 }
