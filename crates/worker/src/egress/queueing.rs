@@ -298,7 +298,8 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 
     /// Puts a packet of the burst into the queue that was [chosen](Self::choose), or among what is
     /// [lost](Self::take_lost).
-    #[inline]
+    // It is a call, so that transmission has its registers where there are no queues.
+    #[inline(never)]
     pub fn enqueue(&mut self, index: usize, packet: B, split: Option<FragmentSpec>, now: Nanos) {
         let Some(chosen) = self.chosen[index % BURST].take() else {
             return;
