@@ -57,7 +57,7 @@ impl Reports {
     /// A packet leaves its slot: its reports, if it has any, end so.
     #[inline(always)]
     pub fn end(&mut self, slot: Slot, end: QueueEnd, now: Nanos) {
-        if !self.waiting.is_empty() {
+        if !self.waiting.is_empty() || !self.noted.is_empty() {
             self.complete_with(slot, end, now);
         }
     }
@@ -83,6 +83,14 @@ impl Reports {
 
     #[cold]
     fn complete_with(&mut self, slot: Slot, end: QueueEnd, now: Nanos) {
+        // One of this burst that had the slot has been pushed out by a later one, which may have it now.
+        if let QueueEnd::Lost(reason) = end {
+            let mut noted = self.noted.iter_mut();
+            if let Some(lost) = noted.find(|noted| noted.queued == Some(Ok(slot))) {
+                lost.queued = Some(Err(reason));
+                return;
+            }
+        }
         for mut report in self.waiting.remove(&slot.0).into_iter().flatten() {
             report.end(end, now);
             self.complete.push_back(report);
@@ -95,5 +103,32 @@ pub(super) const fn drop_reason(reason: LossReason) -> DropReason {
     match reason {
         LossReason::Aqm => DropReason::EgressDelay,
         _ => DropReason::EgressQueueFull,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tm::UeId;
+
+    use super::*;
+
+    #[test]
+    fn a_packet_that_is_pushed_out_in_its_burst_is_lost_and_its_slot_anothers() {
+        let mut reports = Reports::default();
+        let place = (
+            QueueId {
+                ue: UeId(1),
+                place: 0,
+            },
+            Direction::Downlink,
+        );
+        reports.note(3, place, 0, Some(Ok(Slot(5))));
+        reports.end(Slot(5), QueueEnd::Lost(DropReason::EgressQueueFull), Nanos(1));
+        reports.note(4, place, 0, Some(Ok(Slot(5))));
+        let queued: Vec<_> = reports.noted.iter().map(|noted| noted.queued).collect();
+        assert_eq!(
+            queued,
+            [Some(Err(DropReason::EgressQueueFull)), Some(Ok(Slot(5)))]
+        );
     }
 }
