@@ -310,6 +310,7 @@ impl World {
         match self.arrival(frame, packet.as_deref()) {
             Some((port, bytes)) => {
                 self.replayed.packets += 1;
+                self.part_times();
                 self.received.truncate(REMEMBERED - 1);
                 self.received.push_front((self.now, number));
                 let queue = self.wires.to(WorkerId(0), port);
@@ -339,6 +340,14 @@ impl World {
             };
             self.now = end.min(self.now + step);
             self.turn(number, tell);
+        }
+    }
+
+    /// With queues packets are known by when they came: no two come at one time.
+    fn part_times(&mut self) {
+        let last = self.received.front().map(|(time, _)| *time);
+        if self.network.egress().is_some() {
+            self.now = last.map_or(self.now, |last| self.now.max(last + Duration::from_nanos(1)));
         }
     }
 

@@ -112,6 +112,28 @@ impl Manager {
         Ok(())
     }
 
+    /// The slots of what is in a queue, in order; of a dual queue in both, those of the classic one first.
+    ///
+    /// # Errors
+    /// [`TmError::NoQueue`].
+    pub fn held(&self, queue: QueueId, mut each: impl FnMut(Slot)) -> Result<(), TmError> {
+        let line = self.line(queue)?;
+        let lines = match self.queues.of[line].kind {
+            Kind::CLASSIC => line..line + 2,
+            _ => line..line + 1,
+        };
+        for line in lines {
+            let mut slot = self.queues.of[line].head;
+            while let Some(packet) = self.packets.of.get(slot as usize) {
+                if !packet.is_gone() {
+                    each(Slot(slot));
+                }
+                slot = packet.next;
+            }
+        }
+        Ok(())
+    }
+
     /// Gives out the packets of a queue, and takes its shaper from it. The tokens that this had. Packets of a low
     /// latency queue are given out under the classic one that they were sent to.
     fn empty_queue(&mut self, queue: QueueId, now: u64, each: &mut impl FnMut(Held)) -> [i64; 2] {

@@ -324,10 +324,11 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             .flatten();
         let before = view.map_or(0, |view| view.octets);
         if !self.arriving.is_empty() && self.arriving.has(chosen.session) {
+            let held = self.hold_back(&arrival, waiting, split, now);
             if is_reported {
-                self.reports.note(index, place, before, None);
+                self.reports.note(index, place, before, held.err().map(Err));
             }
-            return self.hold_back(&arrival, waiting, split, now);
+            return;
         }
         let queued = self.manager.enqueue(&arrival, now);
         self.note_queued(queued, waiting, split, now);
@@ -336,19 +337,32 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         }
     }
 
-    /// Holds a packet back whose session's queues another worker still has.
+    /// Holds a packet back whose session's queues another worker still has, if there is room: of a session as much as
+    /// one queue has.
+    ///
+    /// # Errors
+    /// There is none, and the packet is lost.
     #[cold]
     #[inline(never)]
-    fn hold_back(&mut self, arrival: &Arrival, waiting: Waiting<B>, split: Option<FragmentSpec>, now: Nanos) {
-        let limits = self.manager.limits();
+    fn hold_back(
+        &mut self,
+        arrival: &Arrival,
+        waiting: Waiting<B>,
+        split: Option<FragmentSpec>,
+        now: Nanos,
+    ) -> Result<(), LossReason> {
+        let octets = u64::from(arrival.octets);
+        let most = self.nodes.classes.all().iter().map(|class| class.octets).max();
         let has_room = self.len() < self.waiting.len()
-            && self.manager.octets() + self.arriving.octets() + u64::from(arrival.octets) <= limits.pool;
+            && self.manager.octets() + self.arriving.octets() + octets <= self.manager.limits().pool
+            && self.arriving.octets_of(waiting.session) + octets <= most.unwrap_or_default().into();
         let direction = waiting.charge.direction();
         let place = self
             .line(waiting.session, direction)
             .and_then(|line| line.place_of(arrival.queue));
         let Some(place) = place.filter(|_| has_room) else {
-            return self.lose(waiting, LossReason::PoolFull);
+            self.lose(waiting, LossReason::PoolFull);
+            return Err(LossReason::PoolFull);
         };
         let packet = MovedPacket {
             direction,
@@ -362,6 +376,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             split,
         };
         self.arriving.push(packet.waiting.session, packet);
+        Ok(())
     }
 
     /// A packet was given to the manager, with this result.

@@ -63,7 +63,8 @@ impl Running {
             self.end.over_rate += 1;
             return None;
         }
-        if self.copies.is_none() && self.ring.is_full() {
+        // There is to be room for those that wait in queues, too.
+        if self.copies.is_none() && self.ring.slots() <= self.waiting as usize {
             self.end.lost += 1;
             return None;
         }
@@ -124,8 +125,6 @@ pub(crate) struct Copied {
 /// The requests of a worker, and what of the burst they need.
 pub(crate) struct Tracer {
     pub running: Vec<Running>,
-    /// The number of the next request.
-    next: u64,
     /// By index in the burst.
     pub heads: Vec<Head>,
     /// Reports that are pushed when the burst has left; empty between bursts.
@@ -139,15 +138,14 @@ impl Tracer {
     pub fn new() -> Self {
         Self {
             running: Vec::with_capacity(MAX_TRACES),
-            next: 0,
             heads: (0..BURST).map(|_| Head::new()).collect(),
             pending: Vec::new(),
             copies: Vec::new(),
         }
     }
 
-    /// Takes a request, unless there are too many.
-    pub fn take(&mut self, order: TraceRequest, now: Nanos) {
+    /// Takes a request with this number, unless there are too many.
+    pub fn take(&mut self, order: TraceRequest, id: u64, now: Nanos) {
         if self.running.len() < MAX_TRACES {
             let TraceRequest { terms, copies, ring } = order;
             self.running.push(Running {
@@ -157,12 +155,11 @@ impl Tracer {
                 ring,
                 bucket: TokenBucket::new(terms.rate),
                 admitted: 0,
-                id: self.next,
+                id,
                 waiting: 0,
                 is_given_up: false,
                 end: TraceEnd::default(),
             });
-            self.next += 1;
         }
     }
 
@@ -191,6 +188,11 @@ impl Tracer {
         all.fold(0, |selected, one: u64| selected | one)
     }
 
+    /// Whether there is a request with this number.
+    pub fn has(&self, request: u64) -> bool {
+        self.running.iter().any(|running| running.id == request)
+    }
+
     /// The numbers of requests that have ended while packets of them wait.
     pub fn late(&self, now: Nanos) -> impl Iterator<Item = u64> {
         let late = move |running: &&Running| running.waiting > 0 && running.is_late(now);
@@ -201,7 +203,7 @@ impl Tracer {
     pub fn complete(&mut self, report: QueueReport) {
         let mut all = self.running.iter_mut();
         if let Some(running) = all.find(|running| running.id == report.request) {
-            running.waiting -= 1;
+            running.waiting = running.waiting.saturating_sub(1);
             running.push(report.traced);
         }
     }

@@ -427,7 +427,8 @@ impl<I: Io> Worker<I> {
         self.tidy_traces(now);
         self.tracer
             .get_or_insert_with(|| Box::new(Tracer::new()))
-            .take(request, now);
+            .take(request, self.next_trace, now);
+        self.next_trace += 1;
     }
 
     /// Ends the trace requests that are over.
@@ -435,8 +436,15 @@ impl<I: Io> Worker<I> {
     pub(super) fn tidy_traces(&mut self, now: Nanos) {
         self.report_left_queues(now);
         let (events, stats) = (&mut self.events, &mut self.stats);
-        let tracer = self.tracer.as_mut();
-        if tracer.is_some_and(|tracer| !tracer.tidy(events, stats, now)) {
+        let Some(tracer) = &mut self.tracer else { return };
+        let before = tracer.running.len();
+        let any_left = tracer.tidy(events, stats, now);
+        if tracer.running.len() < before
+            && let Some(queueing) = &mut self.deferred.queueing
+        {
+            queueing.keep_reports_for(|request| tracer.has(request));
+        }
+        if !any_left {
             self.tracer = None;
         }
     }

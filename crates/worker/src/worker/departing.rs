@@ -253,6 +253,9 @@ impl<I: Io> Worker<I> {
     ) {
         if let (Some(queueing), Some(slot)) = (&mut self.deferred.queueing, self.sessions.at(session)) {
             queueing.follow(&slot.image, before, now);
+            if let Some(before) = before {
+                queueing.recharge(&slot.image, before, slot.installed);
+            }
         }
     }
 }

@@ -75,6 +75,8 @@ pub struct Worker<I: Io> {
     pub(super) drains: Drains,
     /// Trace requests, if there are any.
     pub(super) tracer: Option<Box<Tracer>>,
+    /// The number of the next trace request.
+    pub(super) next_trace: u64,
     /// Which counts control has, if it is to have any by itself.
     pub(super) checkpoints: Option<Box<Checkpoints>>,
     /// When content counters are reported again.
@@ -164,6 +166,7 @@ impl<I: Io> Worker<I> {
             events: EventQueue::new(channel.events, config.max_sessions),
             drains: Drains::new(),
             tracer: None,
+            next_trace: 0,
             checkpoints: Checkpoints::new(&config, &sessions),
             sessions,
             contents_due: Nanos::ZERO,

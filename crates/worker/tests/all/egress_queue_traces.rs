@@ -193,6 +193,41 @@ fn a_request_ends_when_its_packets_have_left_or_its_time_is_over() {
 }
 
 #[test]
+fn who_asks_next_has_nothing_of_one_that_has_gone() {
+    let mut world = world(&FREE);
+    let from = order(&mut world, TERMS, 64);
+    offer(&mut world, (0..8).map(|_| packet(DEFAULT, 972)));
+    drop(from);
+    world.poll();
+    let mut next = order(&mut world, TraceTerms { count: 2, ..TERMS }, 64);
+    pass(&mut world, 60);
+    let (packets, end) = reported(&mut next);
+    assert!(packets.is_empty() && end.is_none());
+    offer(&mut world, (0..3).map(|_| packet(DEFAULT, 972)));
+    pass(&mut world, 60);
+    let (packets, end) = reported(&mut next);
+    assert_eq!((packets.len(), end.map(|end| end.wanted)), (2, Some(2)));
+}
+
+#[test]
+fn packets_that_wait_have_room_kept_for_their_reports() {
+    let mut world = world(&FREE);
+    let mut from = order(&mut world, TERMS, 8);
+    offer(&mut world, (0..6).map(|_| packet(DEFAULT, 972)));
+    offer(&mut world, (0..30).map(|_| packet(DEFAULT, 972)));
+    offer(&mut world, (0..30).map(|_| packet(DEFAULT, 972)));
+    pass(&mut world, 1_000);
+    assert!(reported(&mut from).0.len() >= 8);
+    offer(&mut world, [packet(DEFAULT, 972)]);
+    pass(&mut world, 20);
+    assert_eq!(
+        reported(&mut from).0.len(),
+        1,
+        "they have left, and there is room"
+    );
+}
+
+#[test]
 fn a_packet_that_several_ask_for_is_reported_to_each() {
     let mut world = world(&FREE);
     let filter = TraceFilter {

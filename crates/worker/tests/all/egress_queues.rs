@@ -10,7 +10,7 @@ use packet::{DropReason, Qfi, Teid, VlanId, checksum};
 use rules::SessionRules;
 use rules::image::{ImmediateActions, MeterShare, SessionChange, SessionImage};
 use rules::model::{
-    ApplyAction, BitRates, BitsPerSecond, DestinationInterface, Edit, FarId, FarUpdate,
+    ApplyAction, BitRates, BitsPerSecond, DestinationInterface, Edit, Far, FarId, FarUpdate,
     ForwardingParametersUpdate, OptionalRates, OuterHeaderCreation, Pdi, PdrId, PdrUpdate, Qer, QerId,
     QerUpdate, SdfFilter, SourceInterface,
 };
@@ -333,6 +333,30 @@ fn changed(
     edit: impl FnOnce(&mut SessionRules),
 ) -> Box<SessionImage> {
     world.change(before, ImmediateActions::default(), edit)
+}
+
+/// A block of more lines lies elsewhere; what waits has counted in the one before.
+#[test]
+fn what_is_lost_is_credited_back_after_a_change_that_moves_the_counters() {
+    let mut world = world(&FREE);
+    let image = world.install(1, rules(1_000, None));
+    offer(&mut world, (0..40).map(|_| packet(DEFAULT, 972)));
+    let mut left = leaves(&mut world, Duration::from_millis(20)).len() as u64;
+    // FARs that no PDR has, behind the others: flows stay as they are, and nothing leaves for that.
+    let image = world.change(&image, ImmediateActions::default(), |rules| {
+        for id in 100..110 {
+            let far = rules.far(FarId(2)).expect("it is there").clone();
+            rules.create_far(Far { id: FarId(id), ..far }).expect("it is new");
+        }
+    });
+    assert!(waiting(&world) > 20, "it waits on: {image:?}");
+    left += leaves(&mut world, Duration::from_millis(40)).len() as u64;
+    let usage = world
+        .apply(0, SessionChange::Remove(SESSION))
+        .expect("it is there");
+    left += world.take().len() as u64;
+    assert_eq!(usage.expect("it has counted").counters[0].1.dl_packets, left);
+    world.assert_conserved();
 }
 
 #[test]

@@ -83,9 +83,24 @@ impl<B> MovedQueues<B> {
 
 /// Sessions whose queues another worker still has, with what has come here for them.
 pub(super) struct ArrivingSessions<B> {
-    sessions: HashMap<SessionIndex, Vec<MovedPacket<B>>, foldhash::quality::RandomState>,
+    sessions: HashMap<SessionIndex, HeldBack<B>, foldhash::quality::RandomState>,
     packets: usize,
     octets: u64,
+}
+
+/// What has come for one of them.
+struct HeldBack<B> {
+    packets: Vec<MovedPacket<B>>,
+    octets: u64,
+}
+
+impl<B> Default for HeldBack<B> {
+    fn default() -> Self {
+        Self {
+            packets: Vec::new(),
+            octets: 0,
+        }
+    }
 }
 
 impl<B> Default for ArrivingSessions<B> {
@@ -119,22 +134,31 @@ impl<B> ArrivingSessions<B> {
         self.octets
     }
 
+    /// Octets of one of them.
+    pub fn octets_of(&self, session: SessionIndex) -> u64 {
+        self.sessions
+            .get(&session)
+            .map_or(0, |held_back| held_back.octets)
+    }
+
     /// A session comes from another worker.
     pub fn begin(&mut self, session: SessionIndex) {
         self.sessions.entry(session).or_default();
     }
 
     pub fn push(&mut self, session: SessionIndex, packet: MovedPacket<B>) {
+        let of = self.sessions.entry(session).or_default();
         self.packets += 1;
         self.octets += u64::from(packet.octets);
-        self.sessions.entry(session).or_default().push(packet);
+        of.octets += u64::from(packet.octets);
+        of.packets.push(packet);
     }
 
     /// It comes no longer: gives what was held back. `None`, if it was not coming.
     pub fn end(&mut self, session: SessionIndex) -> Option<Vec<MovedPacket<B>>> {
-        let packets = self.sessions.remove(&session)?;
+        let HeldBack { packets, octets } = self.sessions.remove(&session)?;
         self.packets -= packets.len();
-        self.octets -= packets.iter().map(|packet| u64::from(packet.octets)).sum::<u64>();
+        self.octets -= octets;
         Some(packets)
     }
 }

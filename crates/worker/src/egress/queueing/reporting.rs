@@ -74,6 +74,18 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         waiting.retain(|_, reports| !reports.is_empty());
     }
 
+    /// Forgets the reports for all other requests.
+    pub fn keep_reports_for(&mut self, is_there: impl Fn(u64) -> bool) {
+        let Reports {
+            waiting, complete, ..
+        } = &mut self.reports;
+        for reports in waiting.values_mut() {
+            reports.retain(|report| is_there(report.request));
+        }
+        waiting.retain(|_, reports| !reports.is_empty());
+        complete.retain(|report| is_there(report.request));
+    }
+
     /// Takes a report that is complete.
     pub fn next_report(&mut self) -> Option<QueueReport> {
         self.reports.complete.pop_front()

@@ -1,7 +1,7 @@
 //! The queues of sessions, as changes of the sessions make them.
 
 use flow::meter::Rate;
-use flow::{Direction, Nanos, SessionIndex};
+use flow::{Direction, Installed, Nanos, SessionIndex};
 use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf};
 use rules::image::{EgressQueue, EgressQueues, MeterShare, SessionImage};
@@ -45,6 +45,32 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                     }
                 }
             }
+        }
+    }
+
+    /// A session that had the image `before` is in this block now: what its packets have counted is there.
+    pub fn recharge(&mut self, image: &SessionImage, before: &SessionImage, installed: Installed) {
+        let counters = before.counters();
+        let slots: Vec<_> = counters.iter().map(|counter| image.slot_of(*counter)).collect();
+        let session = image.session;
+        for direction in Direction::BOTH {
+            let Some(line) = self.line(session, direction) else {
+                continue;
+            };
+            let waiting = &mut self.waiting;
+            let queues = (0..line.len()).map(|place| line.at(place));
+            for queue in queues {
+                let held = self.manager.held(queue, |slot| {
+                    if let Some(waiting) = waiting.get_mut(slot.index()).and_then(Option::as_mut) {
+                        waiting.charge.arrive(installed, &slots);
+                    }
+                });
+                debug_assert!(held.is_ok(), "{held:?}");
+            }
+        }
+        let standing = self.outputs.iter_mut().flat_map(|output| &mut output.queue);
+        for departing in standing.filter(|departing| departing.session == session) {
+            departing.charge.arrive(installed, &slots);
         }
     }
 
