@@ -154,7 +154,7 @@ impl QueueTrace {
         format!(
             "{class}  waited {:.3} ms behind {} octets{marked}",
             self.waited_ns as f64 / 1e6,
-            self.before_octets
+            grouped(self.before_octets)
         )
     }
 }
