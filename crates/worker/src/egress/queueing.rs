@@ -323,27 +323,55 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             .then(|| self.manager.queue(chosen.queue, now))
             .flatten();
         let before = view.map_or(0, |view| view.octets);
-        if !self.arriving.is_empty() && self.arriving.has(chosen.session) {
-            let held = self.hold_back(&arrival, waiting, split, now);
-            if is_reported {
-                self.reports.note(index, place, before, held.err().map(Err));
-            }
-            return;
-        }
-        let queued = self.manager.enqueue(&arrival, now);
-        self.note_queued(queued, waiting, split, now);
+        let queued = match self.arriving.is_empty() {
+            true => Some(self.queue(&arrival, waiting, split, now)),
+            false => self.queue_beside_arriving(&arrival, waiting, split, now),
+        };
         if is_reported {
-            self.reports.note(index, place, before, Some(queued));
+            self.reports.note(index, place, before, queued);
         }
     }
 
-    /// Holds a packet back whose session's queues another worker still has, if there is room: of a session as much as
-    /// one queue has.
-    ///
-    /// # Errors
-    /// There is none, and the packet is lost.
+    /// Puts a packet into its queue, or among what is lost.
+    #[inline(always)]
+    fn queue(
+        &mut self,
+        arrival: &Arrival,
+        waiting: Waiting<B>,
+        split: Option<FragmentSpec>,
+        now: Nanos,
+    ) -> Result<Slot, LossReason> {
+        let queued = self.manager.enqueue(arrival, now);
+        self.note_queued(queued, waiting, split, now);
+        queued
+    }
+
+    /// The same while sessions come from another worker, whose packets are held back: `None`. These and what waits have
+    /// the room together.
     #[cold]
     #[inline(never)]
+    fn queue_beside_arriving(
+        &mut self,
+        arrival: &Arrival,
+        waiting: Waiting<B>,
+        split: Option<FragmentSpec>,
+        now: Nanos,
+    ) -> Option<Result<Slot, LossReason>> {
+        let octets = self.manager.octets() + self.arriving.octets() + u64::from(arrival.octets);
+        if self.len() >= self.waiting.len() || octets > self.manager.limits().pool {
+            self.lose(waiting, LossReason::PoolFull);
+            return Some(Err(LossReason::PoolFull));
+        }
+        match self.arriving.has(waiting.session) {
+            true => self.hold_back(arrival, waiting, split, now).err().map(Err),
+            false => Some(self.queue(arrival, waiting, split, now)),
+        }
+    }
+
+    /// Holds a packet back whose session's queues another worker still has: of a session as much as one queue may have.
+    ///
+    /// # Errors
+    /// There is more, and the packet is lost.
     fn hold_back(
         &mut self,
         arrival: &Arrival,
@@ -351,18 +379,16 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         split: Option<FragmentSpec>,
         now: Nanos,
     ) -> Result<(), LossReason> {
-        let octets = u64::from(arrival.octets);
+        let octets = self.arriving.octets_of(waiting.session) + u64::from(arrival.octets);
         let most = self.nodes.classes.all().iter().map(|class| class.octets).max();
-        let has_room = self.len() < self.waiting.len()
-            && self.manager.octets() + self.arriving.octets() + octets <= self.manager.limits().pool
-            && self.arriving.octets_of(waiting.session) + octets <= most.unwrap_or_default().into();
+        let has_room = octets <= most.unwrap_or_default().into();
         let direction = waiting.charge.direction();
         let place = self
             .line(waiting.session, direction)
             .and_then(|line| line.place_of(arrival.queue));
         let Some(place) = place.filter(|_| has_room) else {
-            self.lose(waiting, LossReason::PoolFull);
-            return Err(LossReason::PoolFull);
+            self.lose(waiting, LossReason::QueueFull);
+            return Err(LossReason::QueueFull);
         };
         let packet = MovedPacket {
             direction,

@@ -13,13 +13,17 @@ use rules::testing::GNB;
 use worker::mem::MemBuf;
 use worker::{Command, EgressLimits, WorkerSelectionChange};
 
-use super::egress_queues::{DEFAULT, FREE, SESSION, network, offer, packet, rules};
+use super::egress_queues::{Case, DEFAULT, FREE, SESSION, network, offer, packet, rules};
 use common::one_session::hand_over;
 use common::{World, frame};
 
 /// Two workers, of which the first has a session whose Session-AMBR is 100 kbit/s: a packet of 1,000 octets in 80 ms.
 pub fn two_workers() -> (World, Box<SessionImage>) {
-    let mut world = World::with(network(&FREE), 2, |config| {
+    two_workers_with(&FREE)
+}
+
+fn two_workers_with(case: &Case) -> (World, Box<SessionImage>) {
+    let mut world = World::with(network(case), 2, |config| {
         config.egress = EgressLimits {
             packets: 100,
             octets: 1 << 20,
@@ -112,6 +116,25 @@ fn what_waits_moves_in_order_before_what_came_to_the_new_worker() {
     left.extend(pass(&mut world, Duration::from_secs(2)));
     assert_eq!(left, (0..20).collect::<Vec<_>>());
     world.assert_conserved();
+}
+
+#[test]
+fn what_is_held_back_has_room_for_one_queue_and_all_have_the_room_together() {
+    for (octets, most) in [(10_000, 10), (1 << 20, 100)] {
+        let (mut world, image) = two_workers_with(&Case { octets, ..FREE });
+        begin(&mut world, &image);
+        for _ in 0..5 {
+            offer(&mut world, (0..40).map(|_| packet(DEFAULT, 972)));
+        }
+        assert_eq!(queued(&world), [0, most]);
+        assert_eq!(world.drops()[DropReason::EgressQueueFull.index()], 200 - most);
+        remove(&mut world, 0);
+        replace(&mut world, 1, image);
+        let left = pass(&mut world, Duration::from_secs(10));
+        assert_eq!(left.len() as u64, most);
+        assert_eq!(world.query(1, SESSION).counters[0].1.dl_packets, most);
+        world.assert_conserved();
+    }
 }
 
 #[test]

@@ -43,12 +43,7 @@ impl<B> Waiting<B> {
 
     /// It is lost.
     pub fn lost(self, reason: DropReason) -> Lost<B> {
-        let Self { packet, charge, .. } = self;
-        Lost {
-            packet,
-            charge,
-            reason,
-        }
+        self.departing(None).lost(reason)
     }
 }
 
