@@ -12,7 +12,10 @@ use rules::prefix::IpPrefix;
 use session::{CpFSeid, HashedIndexes, Keyed, Seid, SessionHead, keyed};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
+use std::hash::Hash;
 use std::net::IpAddr;
+use std::slice::from_ref;
+use std::thread;
 
 /// A session's record, and what was counted since it was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,7 +72,9 @@ pub struct AbsentSessions {
     nodes: Keyed<Box<[u8]>, u32>,
     /// Those that are to come, in order; some have come already.
     order: VecDeque<Place>,
-    /// All addresses, in the order in which they are reserved soonest.
+    /// All tunnels, until they are reserved.
+    tunnels: Vec<Tunnel>,
+    /// All addresses, in the order in which they are reserved soonest, until they are.
     addresses: Vec<Address>,
 }
 
@@ -91,21 +96,43 @@ impl AbsentSessions {
             records,
             sessions: Vec::with_capacity(most),
             left: 0,
-            by_seid: HashedIndexes::with_room(most, seed),
-            by_tunnel: HashedIndexes::with_room(most, seed),
-            by_address: HashedIndexes::with_room(most, seed),
-            by_owner: HashedIndexes::with_room(most, seed),
+            by_seid: HashedIndexes::new(seed),
+            by_tunnel: HashedIndexes::new(seed),
+            by_address: HashedIndexes::new(seed),
+            by_owner: HashedIndexes::new(seed),
             lengths: BTreeSet::new(),
             nodes: keyed(seed),
             order: VecDeque::with_capacity(most),
+            tunnels: Vec::with_capacity(most),
             addresses: Vec::with_capacity(most),
         };
         for session in sessions {
             let (head, is_active) = session?;
             absent.enter(network, &head, is_active);
         }
-        absent.addresses.sort_unstable();
+        absent.index();
         Ok(absent)
+    }
+
+    /// Makes what finds the sessions. Of several with the same key the last one is found. Each part is made on a thread of
+    /// its own.
+    fn index(&mut self) {
+        let Self {
+            by_seid,
+            by_owner,
+            by_tunnel,
+            by_address,
+            addresses,
+            ..
+        } = self;
+        let all = &*self.sessions;
+        thread::scope(|scope| {
+            scope.spawn(|| index(by_seid, all, |one| from_ref(&one.seid), has_seid));
+            scope.spawn(|| index(by_owner, all, |one| from_ref(&one.owner), has_owner));
+            scope.spawn(|| index(by_tunnel, all, |one| &one.reserved.tunnels, has_tunnel));
+            scope.spawn(|| addresses.sort_unstable());
+            index(by_address, all, |one| &one.reserved.addresses, has_address);
+        });
     }
 
     fn enter(&mut self, network: &Network, head: &SessionHead<'_>, is_active: bool) {
@@ -127,26 +154,13 @@ impl AbsentSessions {
             has_come: false,
         };
         let place = self.sessions.len() as Place;
-        // Of several with the same the last one is found.
-        enter(&mut self.by_seid, &absent.seid, place, &self.sessions, has_seid);
-        enter(
-            &mut self.by_owner,
-            &absent.owner,
-            place,
-            &self.sessions,
-            has_owner,
-        );
-        for tunnel in &absent.reserved.tunnels {
-            enter(&mut self.by_tunnel, tunnel, place, &self.sessions, has_tunnel);
-        }
-        for address in &absent.reserved.addresses {
-            enter(&mut self.by_address, address, place, &self.sessions, has_address);
-            self.lengths.insert(address.1.len());
-        }
+        let lengths = absent.reserved.addresses.iter();
+        self.lengths.extend(lengths.map(|(_, prefix)| prefix.len()));
         match is_active {
             true => self.order.push_front(place),
             false => self.order.push_back(place),
         }
+        self.tunnels.extend_from_slice(&absent.reserved.tunnels);
         self.addresses.extend_from_slice(&absent.reserved.addresses);
         self.sessions.push(absent);
         self.left += 1;
@@ -160,8 +174,8 @@ impl AbsentSessions {
 
     /// All tunnels and all UE addresses, to be reserved.
     pub(crate) fn reserved(&mut self) -> (Vec<Tunnel>, Vec<Address>) {
-        let tunnels = self.sessions.iter().flat_map(|absent| &absent.reserved.tunnels);
-        (tunnels.copied().collect(), std::mem::take(&mut self.addresses))
+        let tunnels = std::mem::take(&mut self.tunnels);
+        (tunnels, std::mem::take(&mut self.addresses))
     }
 
     /// How many have not come.
@@ -245,23 +259,24 @@ fn has_address(absent: &Absent, address: &Address) -> bool {
     absent.reserved.addresses.contains(address)
 }
 
-fn enter<K: std::hash::Hash>(
+/// Enters all sessions with all the keys that each has.
+fn index<K: Hash>(
     indexes: &mut HashedIndexes<K, Place>,
-    key: &K,
-    place: Place,
     sessions: &[Absent],
+    keys: impl Fn(&Absent) -> &[K],
     has_key: impl Fn(&Absent, &K) -> bool,
 ) {
-    let hash = indexes.hash(key);
-    let is_it = |place: Place| {
+    let places = sessions.iter().zip(0..);
+    let entries = places.flat_map(|(absent, place)| keys(absent).iter().map(move |key| (key, place)));
+    let is_it = |place: Place, key: &K| {
         let other = sessions.get(place as usize);
         other.is_some_and(|other| has_key(other, key))
     };
-    indexes.replace(hash, place, is_it);
+    indexes.replace_all(entries, is_it);
 }
 
 /// The session with this key, if it has not come.
-fn find<'s, K: std::hash::Hash>(
+fn find<'s, K: Hash>(
     indexes: &HashedIndexes<K, Place>,
     key: &K,
     sessions: &'s [Absent],

@@ -9,6 +9,7 @@
 mod apply_change;
 mod bucket_members;
 mod bucket_moves;
+mod bucket_order;
 mod buckets;
 mod change_context;
 mod commands;

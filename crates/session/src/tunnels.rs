@@ -5,12 +5,14 @@
 //! send to a released TEID for a while, and those packets must not meet another UE's session.
 
 use std::collections::VecDeque;
+use std::hash::BuildHasher;
 use std::time::Duration;
 
 use flow::bucket::adjust_teid;
 use flow::{Bucket, LocalId, Nanos, SessionIndex};
 use packet::Teid;
 
+use crate::bucket_order::in_bucket_order;
 use crate::keyed_map::{Keyed, keyed};
 use crate::random::Random;
 
@@ -105,7 +107,9 @@ impl Tunnels {
     /// Gives tunnels to `session`, also if others hold them.
     pub fn give_all(&mut self, tunnels: &[Tunnel], session: SessionIndex) {
         self.holders.reserve(tunnels.len());
-        tunnels.iter().for_each(|tunnel| self.give(*tunnel, session));
+        let hasher = self.holders.hasher();
+        let ordered = in_bucket_order(tunnels, self.holders.capacity(), |tunnel| hasher.hash_one(tunnel));
+        ordered.iter().for_each(|tunnel| self.give(*tunnel, session));
     }
 
     /// Takes a tunnel from `session`, if it is still the one that holds it; the tunnel rests from now on. Answers

@@ -99,6 +99,39 @@ fn end((vrf, prefix): UeAddress) -> Place {
 }
 
 impl Holders {
+    /// One session has all of these, in any order.
+    fn of(addresses: &[UeAddress], session: SessionIndex) -> Holders {
+        let places = || addresses.iter().map(|address| place(*address));
+        let ipv4 = places().filter_map(|place| match place {
+            Place::Ipv4(key) => Some((key, session)),
+            Place::Ipv6(_) => None,
+        });
+        let ipv6 = places().filter_map(|place| match place {
+            Place::Ipv4(_) => None,
+            Place::Ipv6(key) => Some((key, session)),
+        });
+        Holders {
+            ipv4: ipv4.collect(),
+            ipv6: ipv6.collect(),
+        }
+    }
+
+    /// All that are held.
+    fn iter(&self) -> impl Iterator<Item = UeAddress> + '_ {
+        let v4 = |key: &u64| {
+            let prefix = IpPrefix::new(Ipv4Addr::from_bits((key >> 8) as u32).into(), *key as u8)?;
+            Some((VrfId((key >> 40) as u16), prefix))
+        };
+        let v6 = |(vrf, bits, len): &(u16, u128, u8)| {
+            Some((
+                VrfId(*vrf),
+                IpPrefix::new(Ipv6Addr::from_bits(*bits).into(), *len)?,
+            ))
+        };
+        let ipv4 = self.ipv4.keys().filter_map(v4);
+        ipv4.chain(self.ipv6.keys().filter_map(v6))
+    }
+
     fn len(&self) -> usize {
         self.ipv4.len() + self.ipv6.len()
     }
@@ -272,10 +305,21 @@ impl Addresses {
         ranges.any(|range| range.vrf == vrf && range.range.has(prefix))
     }
 
-    /// Gives `addresses` to `session`, also if others hold them. In their order it takes a fraction of the time: each
-    /// place is beside the last one, in memory that was just touched.
+    /// Gives `addresses` to `session`, also if others hold them. Where none are held it takes a fraction of the time, most
+    /// of all in their order.
     pub fn give_all(&mut self, addresses: &[UeAddress], session: SessionIndex) {
-        addresses.iter().for_each(|address| self.give(*address, session));
+        if self.holders.len() > 0 {
+            return addresses.iter().for_each(|address| self.give(*address, session));
+        }
+        self.holders = Holders::of(addresses, session);
+        for range in &mut self.ranges {
+            range.used = self.holders.of_range(range.vrf, range.range).count() as u64;
+        }
+        let mut lengths: BTreeMap<Kind, usize> = BTreeMap::new();
+        for address in self.holders.iter() {
+            *lengths.entry(kind(address)).or_default() += 1;
+        }
+        self.lengths = lengths.into_iter().collect();
     }
 
     /// Gives `address` to `session`, also if another holds it.
@@ -439,6 +483,40 @@ mod tests {
         assert_eq!(addresses.holder(address), Some(B));
         addresses.release(address, B);
         assert_eq!((addresses.held(), addresses.lengths.len()), (0, 0));
+    }
+
+    proptest! {
+        /// All at once, where none are held and where some are, is the same as one by one.
+        #[test]
+        fn all_at_once_are_the_same(
+            before in proptest::collection::vec((2..4_u16, 0..30_u8, 24..=32_u8), 0..3),
+            drawn in proptest::collection::vec((2..4_u16, 0..30_u8, 24..=32_u8), 0..60),
+            ipv6 in proptest::collection::vec((0..30_u8, 48..=64_u8), 0..20),
+        ) {
+            let v4 = |&(vrf, host, len): &(u16, u8, u8)| {
+                (VrfId(vrf), IpPrefix::new(Ipv4Addr::new(10, 45, 0, host).into(), len).unwrap())
+            };
+            let v6 = |&(host, len): &(u8, u8)| {
+                let address = Ipv6Addr::new(0x2001, 0xdb8, 0, u16::from(host), 0, 0, 0, 0);
+                (VrfId(3), IpPrefix::new(address.into(), len).unwrap())
+            };
+            let all: Vec<UeAddress> = drawn.iter().map(v4).chain(ipv6.iter().map(v6)).collect();
+            let (mut one_by_one, mut at_once) = (addresses(vec![ipv4(0, 9)]), addresses(vec![ipv4(0, 9)]));
+            for address in before.iter().map(v4) {
+                one_by_one.give(address, A);
+                at_once.give(address, A);
+            }
+            for address in &all {
+                one_by_one.give(*address, B);
+            }
+            at_once.give_all(&all, B);
+            let held = |of: &Addresses| {
+                let used: Vec<u64> = of.ranges.iter().map(|range| range.used).collect();
+                let holders: Vec<_> = of.holders.iter().map(|address| (address, of.holder(address))).collect();
+                (used, of.lengths.clone(), of.held(), holders)
+            };
+            prop_assert_eq!(held(&at_once), held(&one_by_one));
+        }
     }
 
     #[test]

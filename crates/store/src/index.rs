@@ -71,7 +71,7 @@ const FREE: Entry = Entry {
 const NO_ENTRY: u32 = u32::MAX;
 const CHUNK: usize = 1024;
 /// The most sessions that room is made for ahead.
-const MOST_RESERVED: usize = 4 << 20;
+pub(crate) const MOST_RESERVED: usize = 4 << 20;
 
 /// The index of a store.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use crate::form::{
     Damage, HeaderFault, KeyRef, Kind, Listed, Location, OLDEST_VERSION, Record, SEGMENT_HEADER,
     SegmentHeader, VERSION, file_name, number_of,
 };
-use crate::index::{Index, Place, Slot};
+use crate::index::{Index, MOST_RESERVED, Place, Slot};
 use crate::key::Table;
 use crate::log::{Log, remove};
 use crate::lsn::Lsn;
@@ -19,6 +19,11 @@ use crate::recovered::{Found, Recovered};
 use crate::scan::{Item, scan_file};
 use crate::segments::{Segment, Segments};
 use crate::store_disk::StoreDisk;
+
+/// The most segments that room is made for ahead.
+const MOST_SEGMENTS_RESERVED: usize = 4096;
+/// The most octets of a head that room is made for ahead.
+const MOST_HEAD_RESERVED: usize = 256;
 
 /// What was found.
 pub(crate) struct Outcome {
@@ -68,7 +73,7 @@ pub(crate) fn recover(disk: &mut impl StoreDisk) -> Result<Outcome, OpenError> {
         reading.read(disk, plan, newest == Some(plan.number))?;
         if done == 0 {
             // As many sessions as if all segments were like the first: what is too much is given back.
-            reading.index.reserve(segments.min(4096));
+            reading.reserve(segments.min(MOST_SEGMENTS_RESERVED));
         }
     }
     Ok(reading.finish(next_number))
@@ -121,6 +126,18 @@ struct Reading {
 type Headers = Vec<(u64, Option<SegmentHeader>)>;
 
 impl Reading {
+    /// Makes room for this many times as much as there is.
+    fn reserve(&mut self, times: usize) {
+        self.index.reserve(times);
+        let recovered = &mut self.recovered;
+        let more = |there: usize, most: usize| there.saturating_mul(times).min(most);
+        let sessions = more(recovered.sessions.len(), MOST_RESERVED);
+        recovered.sessions.reserve(sessions);
+        recovered
+            .heads
+            .reserve(more(recovered.heads.len(), sessions * MOST_HEAD_RESERVED));
+    }
+
     /// Newest segments without a header and without any record: they were being begun.
     fn drop_unfinished(&mut self, disk: &mut impl StoreDisk, headers: &mut Headers) -> Result<(), OpenError> {
         while let Some((number, None)) = headers.last() {

@@ -48,9 +48,10 @@ struct Form<'o> {
     seid: u64,
     node: &'o [u8],
     cp: (u64, Option<Ipv4Addr>, Option<Ipv6Addr>),
-    tunnels: Vec<(IpAddr, u32)>,
+    // Of very many heads that are read after a start hardly one has more.
+    tunnels: SmallVec<[(IpAddr, u32); 2]>,
     #[serde(borrow)]
-    addresses: Vec<(&'o str, IpAddr, u8)>,
+    addresses: SmallVec<[(&'o str, IpAddr, u8); 2]>,
 }
 
 impl KeptSession {
