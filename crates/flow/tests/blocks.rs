@@ -4,8 +4,8 @@ use flow::meter::{Meter, MeterSpec, Rate, SharedId};
 use flow::{
     AdjacencyId, BlockError, BlockImage, BlockRef, Blocks, Bounds, CounterLimit, Direction, FlowEntry,
     FlowFlags, FlowKey4, Flows, Forward, ForwardFlags, ForwardKind, Installed, InstanceId, LimitAction, Mark,
-    Millisecond, Nanos, OuterAddresses, PackedForward, PacketTimes, PortId, ReplaceMap, SessionIndex,
-    Template, UrrCount, Verdict, Volumes,
+    Millisecond, Nanos, OuterAddresses, PackedForward, PacketTimes, PortId, ReplaceMap, SessionGroupId,
+    SessionIndex, Template, UrrCount, Verdict, Volumes,
 };
 use proptest::prelude::*;
 

@@ -687,7 +687,11 @@ impl World {
         self.rest();
         (0..UES).for_each(|ue| self.check(ue));
         self.check_groups();
-        assert!(self.groups.iter().all(|group| group.dl_packets > 0), "{:?}", self.groups);
+        assert!(
+            self.groups.iter().all(|group| group.dl_packets > 0),
+            "{:?}",
+            self.groups
+        );
         let left = self.upf.sessions.count();
         assert_eq!((left.sessions, left.tunnels, left.addresses), (0, 0, 0));
         for worker in &self.upf.workers {

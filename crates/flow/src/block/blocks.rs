@@ -240,12 +240,7 @@ impl Blocks {
         let (head, objects) = self.lines.get(block.0 as usize..)?.split_first_chunk::<HEAD>()?;
         let read_line = head[read_line_at(direction)].read_line();
         let is_live = read_line.generation & ALIVE != 0;
-        is_live.then(|| {
-            (
-                read_line.session(),
-                forward_of(read_line, objects, slot),
-            )
-        })
+        is_live.then(|| (read_line.session(), forward_of(read_line, objects, slot)))
     }
 
     /// Whether a flow entry that names this block and generation is valid.

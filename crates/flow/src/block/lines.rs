@@ -24,12 +24,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute, transmut
 
 use super::bounds::BoundsLine;
 use super::forwards::{ForwardLine, PackedForward};
+use super::group_totals::SessionGroupId;
 use super::layout::{
     Counts, HEAD, INLINE_MARKS, INLINE_URRS, MARKS_PER_LINE, TALLIES_PER_LINE, below, tally_at,
 };
 use super::tally::{RARE_PER_LINE, Rare, Tallied, Tally};
 use crate::meter::{Meter, Single};
-use super::group_totals::SessionGroupId;
 use crate::{Direction, Forward, Mark, SessionIndex};
 
 // `ReadLine::generation` is the upper half of the line's first word only then.

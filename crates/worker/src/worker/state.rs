@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use flow::contract::Backend;
 use flow::slab::OutOfMemory;
-use flow::{ContentTotal, SessionGroupTotal, Nanos, PortId, SessionIndex};
+use flow::{ContentTotal, Nanos, PortId, SessionGroupTotal, SessionIndex};
 use rtrb::Consumer;
 use transport::Adjacencies;
 
