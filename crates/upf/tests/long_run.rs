@@ -3,9 +3,9 @@
 //!
 //! Sessions have QERs and URRs of all kinds: thresholds, quotas, periods, times, links, starts and stops. Their PDRs
 //! distinguish packets by port, and each counts in URRs of its own. Quotas are granted, URRs paused, removed and made
-//! anew, buckets move, sessions leave as records and come back, flows age. At any moment of rest the sum of all reports
-//! of a URR is what the model has added up, and what workers have forwarded of each slice and data network is what left.
-//! Everything follows from the seed.
+//! anew, buckets move, sessions leave as records and come back, flows age, slices change. At any moment of rest the sum
+//! of all reports of a URR is what the model has added up, and what workers have forwarded of each slice and data
+//! network is what left. Everything follows from the seed.
 
 #[path = "support/in_steps.rs"]
 mod in_steps;

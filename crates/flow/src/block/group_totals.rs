@@ -62,7 +62,7 @@ impl SessionGroupTotals {
         &self.totals[..]
     }
 
-    /// Counts a packet of so many octets.
+    /// Counts a packet of this number of octets.
     #[inline(always)]
     pub fn count(&mut self, group: SessionGroupId, direction: Direction, octets: u64) {
         let total = &mut self.totals[group.index() % SessionGroupId::NUMBERS];
