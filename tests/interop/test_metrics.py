@@ -198,7 +198,7 @@ def test_slices_count_what_the_kernel_of_the_data_network_has_counted(metrics_la
     with lab.gnb_socket() as gnb, lab.dn_udp_socket(DN, 9) as host:
         for group, (_, ue, size) in GROUPS.items():
             session = sessions[group]
-            inner = IP(src=ue, dst=DN) / UDP(sport=40000, dport=9) / Raw(b"u" * size)
+            inner = bytes(IP(src=ue, dst=DN) / UDP(sport=40000, dport=9) / Raw(b"u" * size))
             tunnel = Tunnel(session, gnb)
             for _ in range(UPLINK):
                 tunnel.send(inner)
