@@ -288,7 +288,7 @@ fn warn_if_old(path: &Path, list: &[u8]) {
         return;
     };
     let until = list.tbs_cert_list.next_update.map(|until| until.to_unix_duration());
-    if until.is_some_and(|until| until < UnixTime::now().as_duration()) {
+    if until.is_some_and(|until| until.as_secs() < UnixTime::now().as_secs()) {
         let (file, authority) = (path.display(), list.tbs_cert_list.issuer);
         warn!(%file, %authority, "API CRL expired: no client's certificate of this authority is taken");
     }
