@@ -183,7 +183,7 @@ impl ReadLine {
 
     /// The same, of a session that is in a group.
     pub(super) fn of(self, session: SessionIndex, group: SessionGroupId) -> Self {
-        let owner = session.0 % Self::SESSIONS | (group.index() as u32) << SESSION_BITS;
+        let owner = (session.0 % Self::SESSIONS) | ((group.index() as u32) << SESSION_BITS);
         Self { owner, ..self }
     }
 

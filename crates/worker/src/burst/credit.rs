@@ -36,7 +36,7 @@ impl CountedIn {
     const NOTHING: Self = Self(u16::MAX - 1);
 
     const fn of(group: SessionGroupId, direction: Direction) -> Self {
-        Self((group.index() as u16) << 1 | direction as u16)
+        Self(((group.index() as u16) << 1) | direction as u16)
     }
 
     fn get(self) -> Option<(SessionGroupId, Direction)> {

@@ -47,7 +47,7 @@ impl CounterPlaces {
     pub(crate) const fn of_flow(self, slots: u64) -> u64 {
         let one = 1 << (self.all & 63);
         let before = one - 1;
-        slots & before | one | (slots & !before) << 1
+        (slots & before) | one | ((slots & !before) << 1)
     }
 
     /// What the counter at a place is at home.
@@ -78,7 +78,7 @@ mod tests {
             let mut found: Vec<u8> = (0..urrs).map(|slot| places.of_slot(slot)).collect();
             for (slot, place) in (0..).zip(&found) {
                 assert_eq!(places.at_home(*place), AtHome::Slot(slot));
-                assert_eq!(places.of_flow(1 << slot), 1 << place | 1 << places.all());
+                assert_eq!(places.of_flow(1 << slot), (1 << place) | (1 << places.all()));
             }
             assert_eq!(places.at_home(places.all()), AtHome::Group);
             found.push(places.all());

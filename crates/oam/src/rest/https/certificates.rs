@@ -287,7 +287,10 @@ fn warn_if_old(path: &Path, list: &[u8]) {
     let Ok(list) = CertificateList::from_der(list) else {
         return;
     };
-    let until = list.tbs_cert_list.next_update.map(|until| until.to_unix_duration());
+    let until = list
+        .tbs_cert_list
+        .next_update
+        .map(|until| until.to_unix_duration());
     if until.is_some_and(|until| until.as_secs() < UnixTime::now().as_secs()) {
         let (file, authority) = (path.display(), list.tbs_cert_list.issuer);
         warn!(%file, %authority, "API CRL expired: no client's certificate of this authority is taken");

@@ -367,14 +367,25 @@ fn lists_that_cannot_be_used_are_named() {
     let name = file.display().to_string();
     for (text, words) in [
         ("", "has no CRL in PEM"),
-        ("-----BEGIN X509 CRL-----\nMAA=\n-----END X509 CRL-----\n", "not understood"),
+        (
+            "-----BEGIN X509 CRL-----\nMAA=\n-----END X509 CRL-----\n",
+            "not understood",
+        ),
         ("-----BEGIN X509 CRL-----\n!\n-----END X509 CRL-----\n", ""),
     ] {
         fs::write(&file, text).unwrap();
-        assert!(fault().starts_with(&name) && fault().contains(words), "{}", fault());
+        assert!(
+            fault().starts_with(&name) && fault().contains(words),
+            "{}",
+            fault()
+        );
     }
     fs::remove_file(&file).unwrap();
-    assert!(fault().starts_with(&name) && fault().contains("No such file"), "{}", fault());
+    assert!(
+        fault().starts_with(&name) && fault().contains("No such file"),
+        "{}",
+        fault()
+    );
     fs::write(&file, vec![b'x'; (16 << 20) + 1]).unwrap();
     assert!(fault().contains("longer than 16 MiB"), "{}", fault());
 }
