@@ -21,6 +21,19 @@ ports: [{{name: ran, driver: {{memory: {{}}}}}}]
 instances: [{{name: access, roles: [n3], port: ran, addresses: [10.100.0.1/24]}}]
 {more}
 """
+CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+# What `openssl ca` has to know of it.
+AUTHORITY = """
+[ca]
+default_ca = authority
+[authority]
+database = {files}/index
+crlnumber = {files}/crlnumber
+certificate = {files}/ca.pem
+private_key = {files}/ca.key
+default_md = sha256
+default_crl_days = 2
+"""
 
 
 def openssl(*arguments):
@@ -34,15 +47,40 @@ def free_port():
 
 def make_certificates(files):
     """An authority, and a certificate of it for this host."""
-    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    openssl("req", "-x509", *curve, "-keyout", files / "ca.key", "-out", files / "ca.pem", "-subj", "/CN=authority",
+    openssl("req", "-x509", *CURVE, "-keyout", files / "ca.key", "-out", files / "ca.pem", "-subj", "/CN=authority",
             "-days", "2", "-addext", "basicConstraints=critical,CA:TRUE")
-    openssl("req", *curve, "-keyout", files / "server.key", "-out", files / "server.csr", "-subj", "/CN=upf")
+    openssl("req", *CURVE, "-keyout", files / "server.key", "-out", files / "server.csr", "-subj", "/CN=upf")
     names = files / "names"
     names.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
     openssl("x509", "-req", "-in", files / "server.csr", "-CA", files / "ca.pem", "-CAkey", files / "ca.key",
             "-out", files / "server.pem", "-days", "2", "-extfile", names)
     (files / "server.key").chmod(0o600)
+    (files / "authority").write_text(AUTHORITY.format(files=files))
+    (files / "index").touch()
+    (files / "crlnumber").write_text("01\n")
+    make_crl(files)
+
+
+def make_client(files, name):
+    """A certificate of the authority's for this host name: its file, and that of its key."""
+    certificate, key = files / f"{name}.pem", files / f"{name}.key"
+    openssl("req", *CURVE, "-keyout", key, "-out", files / "client.csr", "-subj", "/CN=client")
+    names = files / "client.names"
+    names.write_text(f"subjectAltName=DNS:{name}\nextendedKeyUsage=clientAuth\n")
+    openssl("x509", "-req", "-in", files / "client.csr", "-CA", files / "ca.pem", "-CAkey", files / "ca.key",
+            "-out", certificate, "-days", "2", "-extfile", names)
+    return certificate, key
+
+
+def make_crl(files, *more):
+    """The authority's CRL, of what it has revoked so far."""
+    openssl("ca", "-gencrl", "-config", files / "authority", "-out", files / "crl.new", *more)
+    (files / "crl.new").rename(files / "crl.pem")
+
+
+def revoke(files, certificate):
+    openssl("ca", "-revoke", certificate, "-config", files / "authority")
+    make_crl(files)
 
 
 class ApiDaemon:
@@ -70,14 +108,17 @@ class ApiDaemon:
                    "--socket", str(self.files / "control")]
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=30).stdout.strip()
 
-    def context(self):
-        """A client's view of TLS: Python's, that is OpenSSL's."""
-        return ssl.create_default_context(cafile=self.files / "ca.pem")
+    def context(self, client=None):
+        """A client's view of TLS: Python's, that is OpenSSL's; perhaps with certificate and key."""
+        context = ssl.create_default_context(cafile=self.files / "ca.pem")
+        if client:
+            context.load_cert_chain(*client)
+        return context
 
-    def connect(self, source="127.0.0.1"):
+    def connect(self, source="127.0.0.1", client=None):
         """A connection over TLS; addresses of loopback other than the first stand for other hosts."""
         plain = socket.create_connection(("127.0.0.1", self.port), timeout=30, source_address=(source, 0))
-        return self.context().wrap_socket(plain, server_hostname="localhost")
+        return self.context(client).wrap_socket(plain, server_hostname="localhost")
 
     def ask(self, target, token=None, method="GET", source="127.0.0.1", body=b"", **headers):
         """Status and text of an answer."""
@@ -114,7 +155,7 @@ def api_daemon(https="", more=""):
     with tempfile.TemporaryDirectory() as directory:
         files = Path(directory)
         make_certificates(files)
-        daemon = ApiDaemon(files, https, more.replace("{files}", directory))
+        daemon = ApiDaemon(files, https.replace("{files}", directory), more.replace("{files}", directory))
         try:
             yield daemon
             assert daemon.process.poll() is None, daemon.said()

@@ -17,7 +17,7 @@ from scapy.all import IP, UDP, Raw
 from scapy.contrib.gtp import GTP_U_Header, GTPPDUSessionContainer
 
 from conftest import serve
-from lab import API_CONFIGURATION, DN, N3, Lab
+from lab import API_CONFIGURATION, DN, N3, Lab, Tunnel, eventually, shown
 
 MONITORING = Path(__file__).resolve().parents[2] / "monitoring"
 DASHBOARDS = sorted((MONITORING / "dashboards").glob("*.json"))
@@ -30,6 +30,10 @@ pools: [{{name: ues, instance: internet, ipv4: [10.47.0.0/24]}}]
 nat_pools: [{{name: cgn, instance: internet, dnn: translated, addresses: [198.51.100.0/30]}}]
 records: {{directory: "{files}/records"}}
 store: {{directory: "{files}/store"}}
+alarms:
+  watermarks:
+    - {{of: packet_rate, at: 20, slice: {{sst: 3, sd: "000003"}}, dnn: watched, direction: uplink}}
+    - {{of: throughput, at: 1000000, slice: {{sst: 3, sd: "000003"}}}}
 """
 CONFIGURATION = """
 global: {{scrape_interval: 1s, evaluation_interval: 1s}}
@@ -81,6 +85,11 @@ def get(lab, where):
     with lab.upf.entered():
         with urllib.request.urlopen(f"http://{where}", timeout=5) as response:
             return response.headers["Content-Type"], response.read().decode()
+
+
+def metrics(lab):
+    with forwarded(lab):
+        return get(lab, f"{TARGET}/metrics")[1]
 
 
 def query(lab, expression):
@@ -159,6 +168,96 @@ def test_every_expression_has_series(metrics_lab):
         assert float(query(metrics_lab, "fivegs_ep_n3_gtp_indatapktn3upf_total")[0]["value"][1]) > 10
         # Both jobs were understood from the first scrape on.
         assert not query(metrics_lab, "min_over_time(up[1m]) == 0")
+
+
+# Slice and DNN of a session, its UE, and payload octets of its packets.
+GROUPS = {("1-000001", "internet"): ({"sst": 1, "sd": 1, "dnn": "internet"}, "10.45.8.1", 100),
+          ("2-000abc", "internet"): ({"sst": 2, "sd": 0xabc, "dnn": "internet"}, "10.45.8.2", 300),
+          ("1-000001", "ims"): ({"sst": 1, "sd": 1, "dnn": "ims"}, "10.45.8.3", 500)}
+UPLINK, DOWNLINK = 30, 20
+
+
+def forwarded_of(text, kind):
+    """Of each slice, DNN and direction."""
+    found = re.findall(rf'^sluice_slice_forwarded_{kind}_total{{slice="(.*)",dnn="(.*)",direction="(.*)"}} (\d+)$', text,
+                       re.M)
+    return {tuple(labels): int(value) for *labels, value in found}
+
+
+def test_slices_count_what_the_kernel_of_the_data_network_has_counted(metrics_lab):
+    """nftables counts packets and octets by UE where they reach and leave the data network."""
+    lab = metrics_lab
+    sessions = {group: lab.smf.session(ue4=ue, **said) for group, (said, ue, _) in GROUPS.items()}
+    rules = "".join(f"add rule ip slices {hook} ip {end} {ue} counter\n"
+                    for _, ue, _ in GROUPS.values() for hook, end in (("input", "saddr"), ("output", "daddr")))
+    file = lab.files / "slices.nft"
+    file.write_text("add table ip slices\n" + "".join(
+        f"add chain ip slices {hook} {{ type filter hook {hook} priority 0; }}\n" for hook in ("input", "output")) + rules)
+    lab.dn.run(f"nft -f {file}")
+    before = {kind: forwarded_of(metrics(lab), kind) for kind in ("packets", "bytes")}
+    with lab.gnb_socket() as gnb, lab.dn_udp_socket(DN, 9) as host:
+        for group, (_, ue, size) in GROUPS.items():
+            session = sessions[group]
+            inner = bytes(IP(src=ue, dst=DN) / UDP(sport=40000, dport=9) / Raw(b"u" * size))
+            tunnel = Tunnel(session, gnb)
+            for _ in range(UPLINK):
+                tunnel.send(inner)
+                host.recv(2000)
+            for _ in range(DOWNLINK):
+                host.sendto(b"d" * (size + 1), (ue, 40000))
+                tunnel.receive()
+    counted = json.loads(lab.dn.run("nft -j list table ip slices").stdout)["nftables"]
+    kernel = {}
+    for rule in (one["rule"] for one in counted if "rule" in one):
+        match, counter = rule["expr"][0]["match"], rule["expr"][1]["counter"]
+        group = next(group for group, (_, ue, _) in GROUPS.items() if ue == match["right"])
+        direction = "uplink" if rule["chain"] == "input" else "downlink"
+        kernel[(*group, direction)] = (counter["packets"], counter["bytes"])
+    assert set(packets for packets, _ in kernel.values()) == {UPLINK, DOWNLINK}
+
+    def ours():
+        text = metrics(lab)
+        now = {kind: forwarded_of(text, kind) for kind in before}
+        return {key: tuple(now[kind].get(key, 0) - before[kind].get(key, 0) for kind in ("packets", "bytes"))
+                for key in kernel}
+    eventually(lambda: ours() == kernel, "what the kernel has counted")
+    rows = {(row["slice"], row["dnn"]): row for row in shown(lab, "slices")["slices"]}
+    for group in GROUPS:
+        row = rows[group]
+        assert (row["uplink_packets"], row["downlink_packets"]) == (UPLINK, DOWNLINK), row
+        assert row["sessions"] == 1, row
+    # TS 28.552 has subcounters by S-NSSAI, of all DNNs together.
+    with forwarded(lab):
+        text = get(lab, f"{TARGET}/metrics/ts28552")[1]
+    of_slice = re.findall(r'^fivegs_ep_n3_gtp_(\w+)_snssai_total{snssai="1-000001"} (\d+)$', text, re.M)
+    octets = [sum(value[1] for key, value in kernel.items() if key[0] == "1-000001" and key[2] == direction)
+              for direction in ("uplink", "downlink")]
+    assert dict(of_slice) == {"indatapktn3upf": str(2 * UPLINK), "outdatapktn3upf": str(2 * DOWNLINK),
+                              "indataoctn3upf": str(octets[0]), "outdataoctn3upf": str(octets[1])}
+    # What a session has forwarded stays when it has gone.
+    for session in sessions.values():
+        lab.smf("delete", up_seid=session["up_seid"])
+    assert ours() == kernel
+
+
+def test_a_packet_rate_raises_an_alarm_and_its_end_clears_it(metrics_lab):
+    session = metrics_lab.smf.session(ue4="10.45.8.4", sst=3, sd=3, dnn="watched")
+
+    def raised():
+        return [row["object"] for row in shown(metrics_lab, "alarms")["alarms"] if row["alarm"] == "watermark"]
+
+    def wait_until(is_so, seconds):
+        deadline = time.monotonic() + seconds
+        while not is_so():
+            assert time.monotonic() < deadline, raised()
+            time.sleep(0.5)
+    # 50 packets a second, of which the mean of ten seconds is made. They are far from a throughput of 1 Gbit/s.
+    with traffic(metrics_lab, session):
+        wait_until(raised, 60)
+        assert raised() == ["packet_rate slice=3-000003 dnn=watched direction=uplink"]
+    # The rate falls for ten seconds, and the alarm stays for ten more.
+    wait_until(lambda: not raised(), 60)
+    metrics_lab.smf("delete", up_seid=session["up_seid"])
 
 
 def test_promtool_finds_no_fault(metrics_lab):

@@ -41,7 +41,8 @@ pub use schema::{
     PredefinedQer, PredefinedRuleConfig, PredefinedUrr, Prefix, ReassemblyConfig, RebalanceConfig,
     RecordsConfig, Role, RouteConfig, RoutersConfig, RulebaseConfig, SliceConfig, SlowPathConfig,
     StoreConfig, SubjectName, SyslogConfig, SyslogTarget, SyslogTransport, UnknownInstance, VlanConfig,
-    WatermarkConfig, WatermarkCounter, WebhookConfig, WebhookUrl, WhenFull, WhenUnaudited, WorkersConfig,
+    WatermarkConfig, WatermarkCounter, WatermarkDirection, WebhookConfig, WebhookUrl, WhenFull,
+    WhenUnaudited, WorkersConfig,
 };
 
 #[cfg(test)]

@@ -36,7 +36,8 @@ mod table;
 pub use block::{
     BlockError, BlockImage, BlockRef, Blocks, Bounds, ContentTotal, ContentUsage, Counted, CounterLimit,
     Flows, Installed, LimitAction, LiveBlock, MarkedBlock, Millisecond, PackedForward, PacketTimes, Raised,
-    Reached, Red, ReplaceMap, SessionBlock, UrrCount, Volumes, Weight,
+    Reached, Red, ReplaceMap, SessionBlock, SessionGroupId, SessionGroupTotal, SessionGroupTotals, UrrCount,
+    Volumes, Weight,
 };
 pub use bucket::{BUCKETS, Bucket};
 pub use entry::{FlowEntry, FlowFlags, Verdict};

@@ -4,8 +4,8 @@ use flow::meter::{Meter, MeterSpec, Rate, SharedId};
 use flow::{
     AdjacencyId, BlockError, BlockImage, BlockRef, Blocks, Bounds, CounterLimit, Direction, FlowEntry,
     FlowFlags, FlowKey4, Flows, Forward, ForwardFlags, ForwardKind, Installed, InstanceId, LimitAction, Mark,
-    Millisecond, Nanos, OuterAddresses, PackedForward, PacketTimes, PortId, ReplaceMap, SessionIndex,
-    Template, UrrCount, Verdict, Volumes,
+    Millisecond, Nanos, OuterAddresses, PackedForward, PacketTimes, PortId, ReplaceMap, SessionGroupId,
+    SessionIndex, Template, UrrCount, Verdict, Volumes,
 };
 use proptest::prelude::*;
 
@@ -134,6 +134,7 @@ fn image() -> BoxedStrategy<BlockImage> {
                     marks,
                     meters,
                     shared: SharedId(shared),
+                    group: SessionGroupId::new(shared % 512).expect("a number"),
                     closed_ul: closed[0],
                     closed_dl: closed[1],
                     urrs,
@@ -402,8 +403,8 @@ impl World {
         let seen = self.blocks.get(model.block).unwrap();
         let closed = [model.image.closed_ul, model.image.closed_dl][direction as usize];
         prop_assert_eq!(
-            (seen.closed(direction), seen.shared()),
-            (closed, model.image.shared)
+            (seen.closed(direction), seen.shared(), seen.group()),
+            (closed, model.image.shared, model.image.group)
         );
         for slot in 0..=64u8 {
             let spec = model

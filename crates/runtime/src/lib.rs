@@ -20,7 +20,7 @@ pub use prefault_thread::spawn_prefault_thread;
 pub use sockets::Sockets;
 pub use threads::{
     Published, PublishedAccelerator, PublishedAccessCounts, PublishedContentTotals, PublishedEgressCounts,
-    PublishedHoldings, PublishedNatCounts, PublishedStats, ThreadConfig, ThreadError, WakeTargets,
-    WorkerThread,
+    PublishedGroupTotals, PublishedHoldings, PublishedNatCounts, PublishedStats, ThreadConfig, ThreadError,
+    WakeTargets, WorkerThread,
 };
 pub use wakeup::Wakeup;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use dpdk::{Eal, Registration, pin_current_thread};
 use flow::slab::OutOfMemory;
-use flow::{ContentTotal, Nanos};
+use flow::{ContentTotal, Nanos, SessionGroupTotal};
 use worker::{AcceleratorView, AccessCount, EgressCounts, Holdings, Io, NatCounts, Stats, Worker};
 
 use super::idle::Idle;
@@ -104,6 +104,9 @@ pub type PublishedAccessCounts = Published<Vec<AccessCount>>;
 /// What a worker's sessions have counted of each content, by its number; 1,024 contents are published at a time.
 pub type PublishedContentTotals = Published<Vec<ContentTotal>>;
 
+/// What a worker has forwarded of each session group, by its number.
+pub type PublishedGroupTotals = Published<Vec<SessionGroupTotal>>;
+
 /// What CG-NAT has counted in a worker.
 pub type PublishedNatCounts = Published<NatCounts>;
 
@@ -123,6 +126,17 @@ fn write_part(published: &mut Vec<ContentTotal>, totals: &[ContentTotal], from: 
     let end = totals.len().min(from + CONTENTS_AT_ONCE);
     published[from..end].copy_from_slice(&totals[from..end]);
     end
+}
+
+/// Brings what is published up to date, as far as groups have numbers: control gives the lowest first.
+fn write_groups(published: &mut Vec<SessionGroupTotal>, totals: &[SessionGroupTotal]) {
+    let none = SessionGroupTotal::default();
+    let used = totals
+        .iter()
+        .rposition(|total| *total != none)
+        .map_or(0, |last| last + 1);
+    published.clear();
+    published.extend_from_slice(&totals[..used]);
 }
 
 /// How a worker's thread runs.
@@ -210,6 +224,7 @@ pub struct WorkerThread {
     holdings: PublishedHoldings,
     access_counts: PublishedAccessCounts,
     content_totals: PublishedContentTotals,
+    group_totals: PublishedGroupTotals,
     nat_counts: PublishedNatCounts,
     egress_counts: PublishedEgressCounts,
     accelerator: PublishedAccelerator,
@@ -255,6 +270,8 @@ impl WorkerThread {
         let content_totals = PublishedContentTotals::default();
         let contents = content_totals.clone();
         let mut contents_from = 0;
+        let group_totals = PublishedGroupTotals::default();
+        let groups = group_totals.clone();
         let nat_counts = PublishedNatCounts::default();
         let nat = nat_counts.clone();
         let egress_counts = PublishedEgressCounts::default();
@@ -293,6 +310,7 @@ impl WorkerThread {
                     contents.offer(|totals| {
                         contents_from = write_part(totals, worker.content_totals(), contents_from)
                     });
+                    groups.offer(|totals| write_groups(totals, worker.group_totals()));
                     nat.offer(|counts| *counts = worker.nat_counts());
                     egress.offer(|counts| *counts = worker.egress_counts());
                     accelerated.offer(|view| *view = worker.accelerator_view());
@@ -312,6 +330,7 @@ impl WorkerThread {
             holdings,
             access_counts,
             content_totals,
+            group_totals,
             nat_counts,
             egress_counts,
             accelerator,
@@ -349,6 +368,12 @@ impl WorkerThread {
     #[must_use]
     pub fn content_totals(&self) -> &PublishedContentTotals {
         &self.content_totals
+    }
+
+    /// What it has forwarded of each session group, as it publishes it.
+    #[must_use]
+    pub fn group_totals(&self) -> &PublishedGroupTotals {
+        &self.group_totals
     }
 
     /// What its queues hold, as it publishes it.

@@ -88,7 +88,10 @@ impl ChangeContext {
         image.seid = session.seid.0;
         image.bucket = session.bucket;
         image.classification_generation = session.live.generation;
-        image.block.get_or_insert_default().bounds = session.usage.bounds(session.live.rules.urrs());
+        let block = image.block.get_or_insert_default();
+        block.bounds = session.usage.bounds(session.live.rules.urrs());
+        let subscriber = session.accounting.subscriber.as_deref();
+        block.group = self.table.groups.known_number(subscriber);
         let correlations = &self.resources.correlations;
         image.share_rates(|correlation| correlations.meter(index, correlation));
         Some(Box::new(image))

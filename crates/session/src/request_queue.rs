@@ -466,10 +466,12 @@ impl Requests {
             config,
             ..
         } = &mut self.context;
+        let group = table.group_after(index, &work);
         let Some(session) = table.get_mut(index) else {
             return;
         };
         if let Some(image) = image.as_deref_mut() {
+            image.block.get_or_insert_default().group = group;
             usage_measurement.fill_bounds(now, session, &work, image);
         }
         let is_new = matches!(work, Work::Establish(_));

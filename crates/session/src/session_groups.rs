@@ -1,16 +1,19 @@
 //! How many sessions each slice and data network has and had, for metrics. Belongs to the session table.
 //!
 //! Control planes name slices and data networks, so their number is bounded: what comes when there is no room counts
-//! with all others. A group that has been entered stays, so that its counts never go back.
+//! with all others. A group that has been entered stays, so that its counts never go back. It has a number, by which
+//! workers count its packets.
 
 use std::collections::BTreeMap;
 
+use flow::SessionGroupId;
 use rules::model::SNssai;
 
 use crate::session_accounting::Subscriber;
 
 /// Groups with counts of their own.
 const MOST_GROUPS: usize = 256;
+const _: () = assert!(MOST_GROUPS < SessionGroupId::NUMBERS);
 
 /// A slice and a data network, as the control plane named them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +34,8 @@ pub enum SessionGroup {
 pub struct GroupCount {
     /// Which group.
     pub group: SessionGroup,
+    /// Its number in workers.
+    pub number: SessionGroupId,
     /// Sessions now.
     pub sessions: u64,
     /// Sessions that joined since the start: established, imported, or changed to this slice.
@@ -39,15 +44,22 @@ pub struct GroupCount {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
+    /// That of the others is 0.
+    number: SessionGroupId,
     sessions: u64,
     joined: u64,
 }
 
 impl Counted {
     fn of(self, group: SessionGroup) -> GroupCount {
-        let Counted { sessions, joined } = self;
+        let Counted {
+            number,
+            sessions,
+            joined,
+        } = self;
         GroupCount {
             group,
+            number,
             sessions,
             joined,
         }
@@ -71,22 +83,40 @@ fn slice_key(slice: SNssai) -> [u8; 4] {
 impl SessionGroups {
     /// A session of this subscriber joins its group.
     pub(crate) fn join(&mut self, subscriber: Option<&Subscriber>) {
-        let has_room = self.entered < MOST_GROUPS;
-        let (slice, dnn) = names(subscriber);
-        let count = match self.groups.get_mut(&slice).and_then(|of| of.get_mut(dnn)) {
-            Some(count) => count,
-            None if has_room => {
-                self.entered += 1;
-                self.groups
-                    .entry(slice)
-                    .or_default()
-                    .entry(dnn.into())
-                    .or_default()
-            }
-            None => &mut self.others,
-        };
+        let count = self.enter(subscriber);
         count.sessions += 1;
         count.joined += 1;
+    }
+
+    /// The number of this subscriber's group, which is entered if there is room.
+    pub(crate) fn number(&mut self, subscriber: Option<&Subscriber>) -> SessionGroupId {
+        self.enter(subscriber).number
+    }
+
+    /// The number of this subscriber's group.
+    pub(crate) fn known_number(&self, subscriber: Option<&Subscriber>) -> SessionGroupId {
+        let (slice, dnn) = names(subscriber);
+        let count = self.groups.get(&slice).and_then(|of| of.get(dnn));
+        count.unwrap_or(&self.others).number
+    }
+
+    fn enter(&mut self, subscriber: Option<&Subscriber>) -> &mut Counted {
+        let (slice, dnn) = names(subscriber);
+        let is_known = self.groups.get(&slice).is_some_and(|of| of.contains_key(dnn));
+        if !is_known && self.entered >= MOST_GROUPS {
+            return &mut self.others;
+        }
+        if !is_known {
+            self.entered += 1;
+            let number = SessionGroupId::new(self.entered as u16).unwrap_or_default();
+            let counted = Counted {
+                number,
+                ..Counted::default()
+            };
+            self.groups.entry(slice).or_default().insert(dnn.into(), counted);
+        }
+        let known = self.groups.get_mut(&slice).and_then(|of| of.get_mut(dnn));
+        known.unwrap_or(&mut self.others)
     }
 
     /// A session of this subscriber leaves its group.
@@ -107,8 +137,9 @@ impl SessionGroups {
                 count.of(SessionGroup::Of { s_nssai, dnn })
             })
         });
-        let others = (self.others.joined > 0).then(|| self.others.of(SessionGroup::Others));
-        named.chain(others)
+        let others = std::iter::once_with(|| self.others.of(SessionGroup::Others));
+        // One without a session so far has no counts.
+        named.chain(others).filter(|count| count.joined > 0)
     }
 }
 
@@ -155,6 +186,10 @@ mod tests {
             }
             let counts: Vec<_> = groups.counts().collect();
             prop_assert!(counts.len() <= MOST_GROUPS + 1);
+            let mut numbers: Vec<_> = counts.iter().map(|count| count.number).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            prop_assert_eq!(numbers.len(), counts.len(), "each has its own number");
             prop_assert_eq!(counts.iter().map(|count| count.joined).sum::<u64>(), joined);
             let mut named = 0;
             for count in &counts {

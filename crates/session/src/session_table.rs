@@ -1,6 +1,6 @@
 //! The session table: all sessions by index, SEID, CP F-SEID, association, bucket, peer's tunnel endpoint and path.
 
-use flow::{Bucket, SessionIndex};
+use flow::{Bucket, SessionGroupId, SessionIndex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::hashed_indexes::HashedIndexes;
 use crate::ids::{AssociationId, CpFSeid, RemoteTunnel, Seid};
 use crate::indexes::Indexes;
 use crate::live_session::Live;
-use crate::pending_change::Phase;
+use crate::pending_change::{Phase, Work};
 use crate::remotes::Remotes;
 use crate::resources::ABSENT;
 use crate::seids::Seids;
@@ -157,6 +157,23 @@ impl SessionTable {
             self.groups.join(subscriber.as_deref());
         }
         session.accounting.subscriber = subscriber;
+    }
+
+    /// The group of a session when this is done.
+    pub(crate) fn group_after(&mut self, index: SessionIndex, work: &Work) -> SessionGroupId {
+        let said = match work {
+            Work::Modify(prepared) => prepared.subscriber.as_deref().map(Some),
+            Work::Supersede(prepared, _) => Some(prepared.subscriber.as_deref()),
+            _ => None,
+        };
+        match said {
+            Some(subscriber) => self.groups.number(subscriber),
+            None => {
+                let session = self.get(index);
+                let known = session.and_then(|session| session.accounting.subscriber.as_deref());
+                self.groups.known_number(known)
+            }
+        }
     }
 
     /// Changes how far a session is in the move of its bucket. Answers how far it was.

@@ -3,23 +3,27 @@
 //!
 //! Sessions have QERs and URRs of all kinds: thresholds, quotas, periods, times, links, starts and stops. Their PDRs
 //! distinguish packets by port, and each counts in URRs of its own. Quotas are granted, URRs paused, removed and made
-//! anew, buckets move, sessions leave as records and come back, flows age. At any moment of rest the sum of all reports
-//! of a URR is what the model has added up. Everything follows from the seed.
+//! anew, buckets move, sessions leave as records and come back, flows age, slices change. At any moment of rest the sum
+//! of all reports of a URR is what the model has added up, and what workers have forwarded of each slice and data
+//! network is what left. Everything follows from the seed.
 
 #[path = "support/in_steps.rs"]
 mod in_steps;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{UrrCount, WorkerId, bucket};
+use flow::{SessionGroupTotal, UrrCount, WorkerId, bucket};
 use packet::Teid;
 use rules::Predefined;
 use rules::model::*;
 use rules::network::Network;
 use rules::testing::{GNB, N3_ADDRESS, UserPacket, f_teid, pdu_session, tunnelled};
-use session::{Changes, Config, Export, Frame, Outcome, Query, Record, Seid, Ticket, WallClock};
+use session::{
+    Changes, Config, Export, Frame, Outcome, Query, Record, Seid, SessionGroup, Subscriber, Ticket, WallClock,
+};
 
 use in_steps::{ACCESS, CORE, Room, SMF, Upf, add, cp_f_seid, one_packet, user_packet};
 
@@ -28,6 +32,8 @@ const UES: usize = 12;
 const URRS: usize = 5;
 /// Kinds of packets that PDRs of their own look for, by port; and what is left.
 const KINDS: usize = 4;
+/// Slices and data networks; sessions of the first name neither.
+const GROUPS: usize = 4;
 /// The most octets that a URR is granted at once.
 const MOST_GRANTED: usize = 1_000_000;
 /// Octets behind the headers.
@@ -63,6 +69,7 @@ impl Dice {
 /// The test's state of a UE.
 struct Ue {
     seid: Option<Seid>,
+    group: usize,
     /// The URRs of each kind of packets, up and down: bit n is the URR n + 1.
     counts_in: [[u8; KINDS]; 2],
     paused: u8,
@@ -81,12 +88,25 @@ struct World {
     seids: BTreeMap<Seid, usize>,
     /// A session on its way.
     record: Option<Vec<u8>>,
+    /// What left of each group.
+    groups: [UrrCount; GROUPS],
     /// Counts of each, so that a run without them fails.
     sent: u64,
     received: u64,
     reports: BTreeMap<&'static str, u64>,
     moves: u64,
     transfers: u64,
+}
+
+/// Whom a session of a group is for: two slices with one DNN, and a DNN without a slice.
+fn subscriber(group: usize) -> Option<Arc<Subscriber>> {
+    let sst = [0, 1, 2, 0][group];
+    let subscriber = Subscriber {
+        dnn: Some(if group == 3 { "ims" } else { "internet" }.into()),
+        s_nssai: (sst > 0).then_some(SNssai { sst, sd: [0, 0, 1] }),
+        ..Subscriber::default()
+    };
+    (group > 0).then(|| Arc::new(subscriber))
 }
 
 fn address(ue: usize) -> Ipv4Addr {
@@ -221,6 +241,7 @@ fn establishment(ue: &Ue, number: usize, dice: &mut Dice) -> Changes {
         create_fars: rules.fars().to_vec(),
         create_qers: qers,
         create_urrs: (0..URRS).map(|place| urr(dice, place)).collect(),
+        subscriber: subscriber(ue.group),
         ..Changes::default()
     }
 }
@@ -245,6 +266,7 @@ impl World {
         let mut dice = Dice(seed | 1);
         let ue = |number| Ue {
             seid: None,
+            group: number % GROUPS,
             counts_in: Default::default(),
             paused: 0,
             passed: Default::default(),
@@ -264,6 +286,7 @@ impl World {
             asked: BTreeMap::new(),
             seids: BTreeMap::new(),
             record: None,
+            groups: Default::default(),
             sent: 0,
             received: 0,
             reports: BTreeMap::new(),
@@ -312,6 +335,7 @@ impl World {
         let ue = &mut self.ues[(address.to_bits() - 0x0a2d_0002) as usize];
         let mask = ue.counts_in[direction][usize::from(port - port_of(0))] & !ue.paused;
         let octets = u64::from(tuple.total_len);
+        add(&mut self.groups[ue.group], one_packet(up, octets));
         for place in (0..URRS).filter(|place| mask >> place & 1 == 1) {
             add(&mut ue.passed[place], one_packet(up, octets));
         }
@@ -464,11 +488,12 @@ impl World {
     fn change(&mut self) {
         let ue = self.dice.below(UES);
         let place = self.dice.below(URRS);
-        match self.dice.below(7) {
+        match self.dice.below(8) {
             0 | 1 => self.count_elsewhere(ue),
             2 => self.pause(ue, place),
             3 => self.make_anew(ue, place),
             4 => self.transfer(ue),
+            6 => self.join_another_group(ue),
             5 => {
                 let seid = self.ues[ue].seid.take().expect("a session");
                 let ticket = self.ticket(ue);
@@ -502,6 +527,43 @@ impl World {
                 ..Changes::default()
             },
         );
+    }
+
+    fn join_another_group(&mut self, ue: usize) {
+        let group = 1 + self.dice.below(GROUPS - 1);
+        self.ues[ue].group = group;
+        let changes = Changes {
+            subscriber: subscriber(group),
+            ..Changes::default()
+        };
+        self.modify(ue, changes);
+    }
+
+    /// What all workers have forwarded of each group is what left.
+    fn check_groups(&self) {
+        for of in self.upf.sessions.groups() {
+            let SessionGroup::Of { s_nssai, dnn } = of.group else {
+                panic!("there is room for all")
+            };
+            let is_it = |group: &usize| {
+                let known = subscriber(*group).unwrap_or_default();
+                known.s_nssai == s_nssai && known.dnn == dnn
+            };
+            let group = (0..GROUPS).find(is_it).expect("one of ours");
+            let mut sum = UrrCount::default();
+            for worker in &self.upf.workers {
+                let SessionGroupTotal { packets, octets } = worker.group_totals()[of.number.index()];
+                let total = UrrCount {
+                    ul_packets: packets[0],
+                    ul_octets: octets[0],
+                    dl_packets: packets[1],
+                    dl_octets: octets[1],
+                    events: 0,
+                };
+                add(&mut sum, total);
+            }
+            assert_eq!(sum, self.groups[group], "group {group}");
+        }
     }
 
     fn pause(&mut self, ue: usize, place: usize) {
@@ -610,6 +672,7 @@ impl World {
             self.rest();
             let ue = self.dice.below(UES);
             self.ask_all(ue);
+            self.check_groups();
             self.change();
             // What has used up its quotas continues.
             (0..UES).for_each(|ue| self.grant(ue));
@@ -623,6 +686,12 @@ impl World {
         }
         self.rest();
         (0..UES).for_each(|ue| self.check(ue));
+        self.check_groups();
+        assert!(
+            self.groups.iter().all(|group| group.dl_packets > 0),
+            "{:?}",
+            self.groups
+        );
         let left = self.upf.sessions.count();
         assert_eq!((left.sessions, left.tunnels, left.addresses), (0, 0, 0));
         for worker in &self.upf.workers {

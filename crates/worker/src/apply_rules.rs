@@ -223,6 +223,8 @@ impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
             self.mark =
                 marking::egress_mark(&self.egress.tables.interfaces, &forward, descriptor, mark, colour);
         }
+        let group = block.group();
+        self.count_group(group, verdict, octets);
         self.count_content(verdict, octets);
         self.egress.stats.directions[direction].forwarded.add(octets);
         self.plans[index % BURST] = Plan {

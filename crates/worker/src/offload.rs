@@ -9,6 +9,7 @@
 //! What the accelerator reports of counters is added to those of the session's block, so that quotas, reports and
 //! checkpoints need not know where packets were counted.
 
+pub(crate) mod counter_places;
 pub(crate) mod eligibility;
 pub(crate) mod homes;
 pub(crate) mod network;

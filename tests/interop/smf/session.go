@@ -27,6 +27,8 @@ type Session struct {
 	ChosenAddress  string `json:"chosen_address"` // with its address
 	IMSI           string `json:"imsi"`           // of whom it is for, 15 digits
 	DNN            string `json:"dnn"`            // and its DNN
+	SST            uint8  `json:"sst"`            // and its slice: 0 is none,
+	SD             uint32 `json:"sd"`             // with its differentiator
 	// What the uplink FAR says of public addresses.
 	NAT NAT `json:"nat"`
 	// Rulebases that both PDRs activate.
@@ -226,6 +228,9 @@ func (c *Client) EstablishmentRequest(s Session) *message.SessionEstablishmentRe
 	}
 	if s.DNN != "" {
 		ies = append(ies, ie.NewAPNDNN(s.DNN))
+	}
+	if s.SST != 0 {
+		ies = append(ies, ie.NewSNSSAI(s.SST, s.SD))
 	}
 	return message.NewSessionEstablishmentRequest(0, 0, 0, c.NextSequence(), 0, ies...)
 }

@@ -8,7 +8,7 @@ use rules::model::SNssai;
 use serde_saphyr::Spanned;
 
 use crate::error::Fault;
-use crate::schema::{Config, WatermarkConfig, WatermarkCounter};
+use crate::schema::{Config, WatermarkConfig, WatermarkCounter, WatermarkDirection};
 
 /// Elements of the lists, at most.
 const MOST_WATERMARKS: usize = 64;
@@ -16,17 +16,19 @@ const MOST_RECEIVERS: usize = 8;
 /// Octets of a DNN, at most (TS 23.003 §9.1).
 const LONGEST_DNN: usize = 100;
 
-/// A count that raises an alarm.
+/// A count or rate that raises an alarm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Watermark {
     /// What is counted.
     pub of: WatermarkCounter,
     /// The count that raises it.
     pub at: u64,
-    /// Of sessions: those of this slice alone.
+    /// Of sessions and rates: those of this slice alone.
     pub slice: Option<SNssai>,
-    /// Of sessions: those of this DNN alone.
+    /// Of sessions and rates: those of this DNN alone.
     pub dnn: Option<String>,
+    /// Of rates: packets of this direction alone.
+    pub direction: Option<WatermarkDirection>,
 }
 
 impl fmt::Display for Watermark {
@@ -34,11 +36,20 @@ impl fmt::Display for Watermark {
         f.write_str(match self.of {
             WatermarkCounter::Sessions => "sessions",
             WatermarkCounter::Flows => "flows",
+            WatermarkCounter::Throughput => "throughput",
+            WatermarkCounter::PacketRate => "packet_rate",
         })?;
         if let Some(slice) = &self.slice {
             write!(f, " slice={slice}")?;
         }
-        self.dnn.as_ref().map_or(Ok(()), |dnn| write!(f, " dnn={dnn}"))
+        if let Some(dnn) = &self.dnn {
+            write!(f, " dnn={dnn}")?;
+        }
+        match self.direction {
+            None => Ok(()),
+            Some(WatermarkDirection::Uplink) => f.write_str(" direction=uplink"),
+            Some(WatermarkDirection::Downlink) => f.write_str(" direction=downlink"),
+        }
     }
 }
 
@@ -51,6 +62,7 @@ impl Config {
             at: one.at.value.value(),
             slice: one.slice.as_ref().and_then(|slice| slice.s_nssai()),
             dnn: one.dnn.clone(),
+            direction: one.direction,
         };
         self.alarms.watermarks.iter().map(of).collect()
     }
@@ -134,6 +146,9 @@ fn once<'a, T: 'a>(
 fn check_watermark(one: &WatermarkConfig) -> Result<(), &'static str> {
     if one.of == WatermarkCounter::Flows && (one.slice.is_some() || one.dnn.is_some()) {
         return Err("flows are not counted by slice or DNN");
+    }
+    if one.direction.is_some() && !one.of.is_rate() {
+        return Err("direction: only rates have one");
     }
     if one.slice.as_ref().is_some_and(|slice| slice.s_nssai().is_none()) {
         return Err("slice.sd: must be six hexadecimal digits");

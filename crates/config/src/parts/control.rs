@@ -31,6 +31,13 @@ fn check_https(https: &HttpsConfig) -> Result<(), Fault> {
         }
         None => {}
     }
+    if let Some(lists) = &https.client_crl {
+        absolute("https.client_crl", lists)?;
+        if https.client_ca.is_none() {
+            let message = "control.https.client_crl: without `client_ca` no client shows a certificate";
+            return Err(Fault::new(lists, message));
+        }
+    }
     for (place, address) in https.addresses.iter().enumerate() {
         if address.port() == 0 || https.addresses.iter().take(place).any(|other| other == address) {
             let why = if address.port() == 0 {

@@ -30,21 +30,34 @@ pub struct AlarmsConfig {
     pub syslog: Vec<SyslogConfig>,
 }
 
-/// A count that raises an alarm (`watermark`).
+/// A count or rate that raises an alarm (`watermark`).
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct WatermarkConfig {
     /// What is counted.
     pub of: WatermarkCounter,
-    /// The count that raises it; below 95% of it the alarm is over.
+    /// The count that raises it, kbit/s of throughput, packets/s of a packet rate; below 95% of it the alarm is over.
     #[schemars(with = "Bounded<1, 1_000_000_000_000>")]
     pub at: Spanned<Bounded<1, 1_000_000_000_000>>,
-    /// Of sessions: those of this slice alone.
+    /// Of sessions and rates: those of this slice alone.
     #[serde(default)]
     pub slice: Option<SliceConfig>,
-    /// Of sessions: those of this DNN or APN alone.
+    /// Of sessions and rates: those of this DNN or APN alone.
     #[serde(default)]
     pub dnn: Option<String>,
+    /// Of rates: packets of this direction alone; absent: of both together.
+    #[serde(default)]
+    pub direction: Option<WatermarkDirection>,
+}
+
+/// Which packets a rate is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WatermarkDirection {
+    /// Those to data networks.
+    Uplink,
+    /// Those to UEs.
+    Downlink,
 }
 
 /// What is counted.
@@ -55,6 +68,18 @@ pub enum WatermarkCounter {
     Sessions,
     /// Flow entries of all workers.
     Flows,
+    /// Octets of user packets that leave, as kbit/s in the last 10 seconds.
+    Throughput,
+    /// These packets, a second in the last 10 seconds.
+    PacketRate,
+}
+
+impl WatermarkCounter {
+    /// Whether it is a rate.
+    #[must_use]
+    pub const fn is_rate(self) -> bool {
+        matches!(self, Self::Throughput | Self::PacketRate)
+    }
 }
 
 /// The least severity that is sent.

@@ -83,6 +83,11 @@ pub struct HttpsConfig {
     #[serde(default)]
     #[schemars(with = "Option<PathBuf>")]
     pub client_ca: Option<Spanned<PathBuf>>,
+    /// Certificates that these authorities have revoked: CRLs (RFC 5280), PEM, one of each authority above a client's
+    /// certificate; an absolute path. It is read again when it changes. Absent: none is revoked.
+    #[serde(default)]
+    #[schemars(with = "Option<PathBuf>")]
+    pub client_crl: Option<Spanned<PathBuf>>,
     /// What holders of certificates of these authorities may do, by a name in the certificate. The first that fits
     /// counts.
     #[serde(default)]

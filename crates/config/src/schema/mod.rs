@@ -50,7 +50,7 @@ pub use access_list::{
 };
 pub use alarms::{
     AlarmsConfig, BadSyslogTarget, BadWebhookUrl, HostPort, LeastSeverity, SyslogConfig, SyslogTarget,
-    SyslogTransport, WatermarkConfig, WatermarkCounter, WebhookConfig, WebhookUrl,
+    SyslogTransport, WatermarkConfig, WatermarkCounter, WatermarkDirection, WebhookConfig, WebhookUrl,
 };
 pub use caller_role::{BadRole, CallerRole};
 pub use connections::ConnectionsConfig;

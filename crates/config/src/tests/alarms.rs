@@ -10,7 +10,9 @@ fn with(alarms: &str) -> String {
 #[test]
 fn counts_that_raise_an_alarm_say_of_what() {
     let text = "{watermarks: [{of: flows, at: 900000}, {of: sessions, at: 5, slice: {sst: 1, sd: 00000a}}, \
-                {of: sessions, at: 7, slice: {sst: 1}, dnn: internet}, {of: sessions, at: 9}]}";
+                {of: sessions, at: 7, slice: {sst: 1}, dnn: internet}, {of: sessions, at: 9}, \
+                {of: throughput, at: 10, dnn: ims, direction: uplink}, {of: throughput, at: 11}, \
+                {of: packet_rate, at: 12, direction: downlink}]}";
     let marks = Config::parse(&with(text), "f").unwrap().watermarks();
     let names: Vec<_> = marks.iter().map(ToString::to_string).collect();
     assert_eq!(
@@ -19,12 +21,15 @@ fn counts_that_raise_an_alarm_say_of_what() {
             "flows",
             "sessions slice=1-00000a",
             "sessions slice=1 dnn=internet",
-            "sessions"
+            "sessions",
+            "throughput dnn=ims direction=uplink",
+            "throughput",
+            "packet_rate direction=downlink"
         ]
     );
     assert_eq!(
         marks.iter().map(|mark| mark.at).collect::<Vec<_>>(),
-        [900_000, 5, 7, 9]
+        [900_000, 5, 7, 9, 10, 11, 12]
     );
 }
 
@@ -104,6 +109,10 @@ fn what_contradicts_itself_is_refused() {
         (
             "{watermarks: [{of: sessions, at: 5, slice: {sst: 1, sd: zz}}]}".to_owned(),
             "six hexadecimal digits",
+        ),
+        (
+            "{watermarks: [{of: sessions, at: 5, direction: uplink}]}".to_owned(),
+            "direction: only rates have one",
         ),
         ("{watermarks: [{of: sessions, at: 0}]}".to_owned(), "outside 1..="),
         (

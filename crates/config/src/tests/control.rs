@@ -74,6 +74,14 @@ fn mistakes_of_the_api_name_field_and_value() {
             "without `client_ca`",
         ),
         (
+            https("addresses: ['192.0.2.1:1'], client_crl: /crl"),
+            "control.https.client_crl: without `client_ca`",
+        ),
+        (
+            https("addresses: ['192.0.2.1:1'], client_ca: /ca, client_crl: crl"),
+            "no absolute path",
+        ),
+        (
             https("addresses: ['192.0.2.1:1'], client_ca: /ca, clients: [{san: 'dns:*.a', role: viewer}]"),
             "`dns:*.a`: must be dns:, uri:, ip: or email:",
         ),

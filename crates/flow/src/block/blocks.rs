@@ -7,6 +7,7 @@ use super::allocator::LineAllocator;
 use super::bounds::LookEvery;
 use super::content_counters::ContentCounters;
 use super::forwards::PackedForward;
+use super::group_totals::{SessionGroupId, SessionGroupTotals};
 use super::layout::{Counts, HEAD, INLINE_URRS, read_line_at, write_line_at};
 use super::lines::{Line, ReadLine};
 use super::live::forward_of;
@@ -33,6 +34,7 @@ pub struct Blocks {
     pub(super) allocator: LineAllocator,
     pub(super) contents: ContentCounters,
     pub(super) every: LookEvery,
+    groups: SessionGroupTotals,
     generation: u32,
     cycles: u32,
     len: usize,
@@ -55,7 +57,7 @@ pub enum BlockError {
         /// 64 octets each.
         lines: usize,
     },
-    /// The image has more objects than a block may have.
+    /// The image has more objects than a block may have, or the session has an index beyond 2^23.
     OutOfBounds,
     /// The block that is to be replaced does not exist.
     Dead,
@@ -104,6 +106,7 @@ impl Blocks {
             allocator,
             contents: ContentCounters::none()?,
             every: LookEvery::NEVER,
+            groups: SessionGroupTotals::new(),
             generation: ALIVE,
             cycles: 0,
             len: 0,
@@ -135,6 +138,22 @@ impl Blocks {
         [self.lines.area(), self.contents.area()]
     }
 
+    /// What was forwarded of each session group.
+    pub const fn groups(&self) -> &SessionGroupTotals {
+        &self.groups
+    }
+
+    /// The same, to count in.
+    #[inline(always)]
+    pub const fn groups_mut(&mut self) -> &mut SessionGroupTotals {
+        &mut self.groups
+    }
+
+    /// The group of the session whose block this is; `None` without one.
+    pub fn group(&self, block: BlockRef) -> Option<SessionGroupId> {
+        Some(self.get(block)?.group())
+    }
+
     /// Adds the block of a session, with all counts zero and all meters full.
     ///
     /// # Errors
@@ -142,6 +161,9 @@ impl Blocks {
     /// [`BlockError::Full`], [`BlockError::OutOfBounds`].
     pub fn install(&mut self, session: SessionIndex, image: &BlockImage) -> Result<Installed, BlockError> {
         let counts = self.counts_of(image)?;
+        if session.0 >= ReadLine::SESSIONS {
+            return Err(BlockError::OutOfBounds);
+        }
         let lines = counts.lines();
         let block = BlockRef(self.allocator.allocate(lines).ok_or(BlockError::Full { lines })?);
         let generation = self.next_generation();
@@ -218,12 +240,7 @@ impl Blocks {
         let (head, objects) = self.lines.get(block.0 as usize..)?.split_first_chunk::<HEAD>()?;
         let read_line = head[read_line_at(direction)].read_line();
         let is_live = read_line.generation & ALIVE != 0;
-        is_live.then(|| {
-            (
-                SessionIndex(read_line.session),
-                forward_of(read_line, objects, slot),
-            )
-        })
+        is_live.then(|| (read_line.session(), forward_of(read_line, objects, slot)))
     }
 
     /// Whether a flow entry that names this block and generation is valid.

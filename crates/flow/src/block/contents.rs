@@ -44,8 +44,7 @@ impl Blocks {
     #[inline]
     pub fn prefetch_content_place(&self, block: BlockRef) {
         if let Some(line) = self.lines.get(block.0 as usize) {
-            self.contents
-                .prefetch_place(SessionIndex(line.read_line().session));
+            self.contents.prefetch_place(line.read_line().session());
         }
     }
 
@@ -53,8 +52,7 @@ impl Blocks {
     #[inline]
     pub fn prefetch_content(&self, block: BlockRef, number: u16) {
         if let Some(line) = self.lines.get(block.0 as usize) {
-            self.contents
-                .prefetch(SessionIndex(line.read_line().session), number);
+            self.contents.prefetch(line.read_line().session(), number);
         }
     }
 
@@ -71,12 +69,11 @@ impl Blocks {
         let Some(session) = self
             .lines
             .get(block.0 as usize)
-            .map(|line| line.read_line().session)
+            .map(|line| line.read_line().session())
         else {
             return;
         };
-        self.contents
-            .count(SessionIndex(session), number, direction, octets, now);
+        self.contents.count(session, number, direction, octets, now);
     }
 
     /// Takes a packet back that was counted since counts were last taken: it was lost. Nothing, if the block is gone or
@@ -93,9 +90,7 @@ impl Blocks {
             return;
         }
         let session = self.lines.get(block.0 as usize).map(Line::read_line);
-        let session = session.map_or(SessionIndex(u32::MAX), |read_line| {
-            SessionIndex(read_line.session)
-        });
+        let session = session.map_or(SessionIndex(u32::MAX), |read_line| read_line.session());
         self.contents.uncount(session, number, direction, octets);
     }
 

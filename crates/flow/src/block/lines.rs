@@ -24,12 +24,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute, transmut
 
 use super::bounds::BoundsLine;
 use super::forwards::{ForwardLine, PackedForward};
+use super::group_totals::SessionGroupId;
 use super::layout::{
     Counts, HEAD, INLINE_MARKS, INLINE_URRS, MARKS_PER_LINE, TALLIES_PER_LINE, below, tally_at,
 };
 use super::tally::{RARE_PER_LINE, Rare, Tallied, Tally};
 use crate::meter::{Meter, Single};
-use crate::{Direction, Forward, Mark};
+use crate::{Direction, Forward, Mark, SessionIndex};
 
 // `ReadLine::generation` is the upper half of the line's first word only then.
 const _: () = assert!(
@@ -154,7 +155,8 @@ impl Line {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(super) struct ReadLine {
-    pub(super) session: u32,
+    /// The session's index, and on top of it the number of its group.
+    pub(super) owner: u32,
     /// 0: dead.
     pub(super) generation: u32,
     pub(super) closed: u64,
@@ -171,7 +173,30 @@ pub(super) struct ReadLine {
     pub(super) marks: [u16; INLINE_MARKS],
 }
 
+/// Bits of a session's index in a read line; those above have the number of its group.
+const SESSION_BITS: u32 = 23;
+const _: () = assert!(SessionGroupId::NUMBERS == 1 << (u32::BITS - SESSION_BITS));
+
 impl ReadLine {
+    /// Sessions with a block have a lower index.
+    pub(super) const SESSIONS: u32 = 1 << SESSION_BITS;
+
+    /// The same, of a session that is in a group.
+    pub(super) fn of(self, session: SessionIndex, group: SessionGroupId) -> Self {
+        let owner = (session.0 % Self::SESSIONS) | ((group.index() as u32) << SESSION_BITS);
+        Self { owner, ..self }
+    }
+
+    #[inline(always)]
+    pub(super) const fn session(&self) -> SessionIndex {
+        SessionIndex(self.owner % Self::SESSIONS)
+    }
+
+    #[inline(always)]
+    pub(super) const fn group(&self) -> SessionGroupId {
+        SessionGroupId::of_bits(self.owner >> SESSION_BITS)
+    }
+
     /// The slots that do not count after QoS: those that count before it, and all that are none.
     pub(super) const fn never_after_qos(&self) -> u64 {
         !below(self.after_qos)

@@ -1,6 +1,7 @@
 //! A session block as its packets use it.
 
 use super::forwards::{ForwardLine, PackedForward};
+use super::group_totals::SessionGroupId;
 use super::layout::{HEAD, read_line_at, write_line_at};
 use super::lines::{Line, ReadLine, WriteLine};
 use crate::{Direction, Forward, Mark, SessionIndex};
@@ -75,7 +76,13 @@ impl<'a> LiveBlock<'a> {
     /// The session.
     #[inline(always)]
     pub fn session(&self) -> SessionIndex {
-        SessionIndex(self.read_line().session)
+        self.read_line().session()
+    }
+
+    /// In whose total its packets count.
+    #[inline(always)]
+    pub fn group(&self) -> SessionGroupId {
+        self.read_line().group()
     }
 
     /// Whether the gate of one of these QERs is closed for packets of this direction.

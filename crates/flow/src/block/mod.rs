@@ -14,6 +14,7 @@ mod count;
 mod counting;
 mod footprint;
 mod forwards;
+mod group_totals;
 mod layout;
 mod lines;
 mod live;
@@ -33,6 +34,7 @@ pub use content_totals::ContentTotal;
 pub use count::UrrCount;
 pub(crate) use footprint::{BlockLines, LINE};
 pub use forwards::PackedForward;
+pub use group_totals::{SessionGroupId, SessionGroupTotal, SessionGroupTotals};
 pub use live::LiveBlock;
 pub use metering::Red;
 pub use replace::ReplaceMap;
@@ -59,6 +61,8 @@ pub struct BlockImage {
     pub meters: Vec<[Option<MeterSpec>; 2]>,
     /// The meter that the session shares with others, or [`SharedId::NONE`].
     pub shared: SharedId,
+    /// In whose total the packets count that are forwarded.
+    pub group: SessionGroupId,
     /// Bit n: the uplink gate of the QER in slot n is closed.
     pub closed_ul: u64,
     /// Bit n: the downlink gate of the QER in slot n is closed.
@@ -99,6 +103,7 @@ impl BlockImage {
         marks: Vec::new(),
         meters: Vec::new(),
         shared: SharedId::NONE,
+        group: SessionGroupId::OTHERS,
         closed_ul: 0,
         closed_dl: 0,
         urrs: 0,

@@ -127,7 +127,7 @@ impl Blocks {
             }
         }
         Some(MarkedBlock {
-            session: SessionIndex(read_line.session),
+            session: read_line.session(),
             place: block.0 as usize / LEAST_RUN,
             mark,
         })

@@ -3,6 +3,7 @@
 use super::BlockRef;
 use super::bounds::{BoundsLine, Raised, Reached};
 use super::forwards::ForwardLine;
+use super::group_totals::SessionGroupId;
 use super::layout::{Counts, HEAD, MeterPlace, read_line_at};
 use super::lines::{Line, ReadLine, tallied};
 use super::tally::{PacketTimes, Tallied};
@@ -50,7 +51,12 @@ impl<'a> SessionBlock<'a> {
 
     /// The session.
     pub fn session(&self) -> SessionIndex {
-        SessionIndex(self.any_read_line().session)
+        self.any_read_line().session()
+    }
+
+    /// In whose total its packets count.
+    pub fn group(&self) -> SessionGroupId {
+        self.any_read_line().group()
     }
 
     /// The generation that valid flow entries hold.

@@ -39,12 +39,12 @@ pub(super) fn write_block(
     }
     for direction in Direction::BOTH {
         let read_line = lines[read_line_at(direction)].read_line_mut();
-        *read_line = ReadLine {
-            session: identity.session.0,
+        let written = ReadLine {
             generation: identity.generation,
             counts,
             ..read_line_of(image, direction)
         };
+        *read_line = written.of(identity.session, image.group);
         read_line.stopped = read_line.never_after_qos();
     }
     lines[counts.rare_at()..].fill(Line::ZERO);

@@ -50,7 +50,7 @@ pub fn conditions(now: Nanos, control: &Control, seen: &mut Seen) -> Vec<Conditi
     add_accelerators(&mut found, seen);
     found.extend(near(Kind::FlowsNearLimit, "", seen.flows.0, seen.flows.1));
     let marks = seen.watermarks.iter();
-    found.extend(marks.filter_map(|mark| watermark(mark, count_of(mark, control, seen.flows.0))));
+    found.extend(marks.filter_map(|mark| watermark(mark, count_of(mark, control, seen))));
     add_records(&mut found, now, seen);
     add_store(&mut found, seen);
     add_disks(&mut found, seen);
@@ -149,10 +149,17 @@ fn add_nat_pools(found: &mut Vec<Condition>, now: Nanos, control: &Control, seen
 }
 
 /// What a watermark counts, as of now.
-fn count_of(mark: &Watermark, control: &Control, flows: u64) -> u64 {
+fn count_of(mark: &Watermark, control: &Control, seen: &Seen) -> u64 {
     let sessions = control.endpoint().sessions();
     match mark.of {
-        WatermarkCounter::Flows => flows,
+        WatermarkCounter::Flows => seen.flows.0,
+        WatermarkCounter::Throughput | WatermarkCounter::PacketRate => {
+            let is_of_all = mark.slice.is_none() && mark.dnn.is_none();
+            let groups = sessions.groups();
+            let groups = groups.filter(|count| is_of_all || is_of(mark, &count.group));
+            let numbers: Vec<_> = groups.map(|count| count.number).collect();
+            seen.rates.of(mark, &numbers)
+        }
         WatermarkCounter::Sessions if mark.slice.is_none() && mark.dnn.is_none() => {
             sessions.count().sessions as u64
         }
@@ -180,7 +187,11 @@ fn watermark(mark: &Watermark, count: u64) -> Option<Condition> {
     } else {
         return None;
     };
-    let text = format!("the count has reached {}", mark.at);
+    let text = match mark.of {
+        WatermarkCounter::Throughput => format!("the throughput has reached {} kbit/s", mark.at),
+        WatermarkCounter::PacketRate => format!("the rate has reached {} packets/s", mark.at),
+        WatermarkCounter::Sessions | WatermarkCounter::Flows => format!("the count has reached {}", mark.at),
+    };
     Some(Condition {
         level,
         ..raised(Kind::Watermark, &mark.to_string(), text)
@@ -279,6 +290,7 @@ mod tests {
             at: 200,
             slice,
             dnn: dnn.map(str::to_owned),
+            direction: None,
         };
         let group = |slice, dnn: Option<&str>| SessionGroup::Of {
             s_nssai: slice,

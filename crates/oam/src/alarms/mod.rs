@@ -8,6 +8,7 @@ mod conditions;
 mod delivery;
 mod kind;
 mod list;
+mod rates;
 mod seen;
 
 pub use conditions::conditions;

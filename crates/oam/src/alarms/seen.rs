@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use config::Watermark;
-use flow::Nanos;
+use flow::{Nanos, SessionGroupTotal};
 
+use super::rates::Rates;
 use crate::values::{RecordsStatus, StoreStatus};
 
 /// Looks, once a second, without progress of a worker, after which it has stalled. Looks are counted, and not
@@ -35,6 +36,7 @@ pub struct Seen {
     pub disks: Vec<Disk>,
     /// Receivers of alarms that take none, and why.
     pub undelivered: Vec<Fault>,
+    pub(super) rates: Rates,
     pub(super) lost: Option<LostRecords>,
     pub(super) workers: Vec<Progress>,
     /// Looks in which a worker's accelerator was not in contact, by worker.
@@ -105,6 +107,17 @@ impl Seen {
     /// Notes a step of the host's clock.
     pub fn note_step(&mut self, at: Nanos, text: String) {
         self.stepped = Some(ClockStep { at, text });
+    }
+
+    /// Whether a watermark is one of a rate, so that [`note_forwarded`](Self::note_forwarded) is of use.
+    #[must_use]
+    pub fn watches_rates(&self) -> bool {
+        self.watermarks.iter().any(|mark| mark.of.is_rate())
+    }
+
+    /// Notes what each worker has forwarded of each session group, at each look.
+    pub fn note_forwarded(&mut self, now: Nanos, workers: &[Vec<SessionGroupTotal>]) {
+        self.rates.note(now, workers);
     }
 
     /// Notes each worker's count of progress, at each look.

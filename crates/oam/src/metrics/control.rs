@@ -1,5 +1,7 @@
 //! The metrics of control: sessions, SMFs, N4, ports, neighbours, pools.
 
+use flow::SessionGroupId;
+
 use crate::values::{N4Status, PortList};
 
 use super::exposition::{Exposition, Metric, Reading};
@@ -86,6 +88,8 @@ pub struct GroupCounts {
     pub slice: String,
     /// The DNN or APN.
     pub dnn: String,
+    /// By which workers know them.
+    pub number: SessionGroupId,
     /// Sessions now.
     pub sessions: u64,
     /// Sessions that joined since the start.

@@ -14,6 +14,7 @@ mod nat;
 mod queues;
 mod records;
 mod scrape;
+mod slices;
 mod store;
 mod ts28552;
 mod worker;
@@ -26,6 +27,7 @@ pub use control::{
 pub use exposition::{Exposition, Format, Kind, MOST_SERIES, Metric};
 pub use load::LoadWindow;
 pub use scrape::Scrape;
+pub(crate) use slices::forwarded_of;
 pub use ts28552::{Measurement, ROWS as TS28552};
 pub use worker::{PacketBuffers, PortNames, WorkerSnapshot};
 
@@ -80,6 +82,7 @@ fn write(format: Format, most: usize, scrape: &Scrape) -> Exposition {
         store::write(&mut to, store);
     }
     worker::write(&mut to, &scrape.workers, &scrape.control.port_names);
+    slices::write(&mut to, scrape);
     if !scrape.nat_pools.is_empty() {
         nat::write(&mut to, &scrape.nat_pools, &scrape.workers.nat);
     }
@@ -103,6 +106,7 @@ mod tests {
 
     use ::nat::mappings::MappingStats;
     use ::worker::{EgressCounts, Holdings, NatCounts, Stats};
+    use flow::{SessionGroupId, SessionGroupTotal};
 
     use super::*;
     use crate::values::{
@@ -166,6 +170,7 @@ mod tests {
                 stats: vec![stats; workers],
                 holdings: vec![Holdings::default(); workers],
                 nat: vec![nat_counts(); workers],
+                groups: vec![vec![SessionGroupTotal::default(), group_total()]; workers],
                 egress: vec![egress_counts(); workers],
                 accelerators: vec![Some(accelerator_view()); workers],
                 buffers: vec![PacketBuffers { used: 1, limit: 2 }; workers],
@@ -190,6 +195,7 @@ mod tests {
                 groups: vec![GroupCounts {
                     slice: "1-010203".into(),
                     dnn: "internet".into(),
+                    number: SessionGroupId::new(1).unwrap(),
                     sessions: 30,
                     joined: 40,
                 }],
@@ -227,6 +233,13 @@ mod tests {
             queues: 3,
             queues_limit: 64,
             ..EgressCounts::default()
+        }
+    }
+
+    fn group_total() -> SessionGroupTotal {
+        SessionGroupTotal {
+            packets: [3, 4],
+            octets: [300, 4_000],
         }
     }
 
@@ -336,6 +349,27 @@ mod tests {
             failures: 0,
             unreported: UnreportedCounts::default(),
         }
+    }
+
+    #[test]
+    fn what_workers_have_forwarded_is_summed_by_slice_and_dnn() {
+        let text = render(Format::Prometheus, &scrape(2));
+        let labels = "slice=\"1-010203\",dnn=\"internet\"";
+        for line in [
+            format!("sluice_slice_forwarded_packets_total{{{labels},direction=\"uplink\"}} 6"),
+            format!("sluice_slice_forwarded_packets_total{{{labels},direction=\"downlink\"}} 8"),
+            format!("sluice_slice_forwarded_bytes_total{{{labels},direction=\"downlink\"}} 8000"),
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+        // What a worker has not published yet is nothing.
+        let mut scrape = scrape(1);
+        scrape.workers.groups = vec![Vec::new()];
+        let text = render(Format::Prometheus, &scrape);
+        assert!(
+            text.contains(&format!("packets_total{{{labels},direction=\"uplink\"}} 0")),
+            "{text}"
+        );
     }
 
     #[test]

@@ -3,11 +3,16 @@
 //! Names in the text are those that Open5GS gives them: the class of the managed object and the measurement, in lower
 //! case, with `fivegs_` before. [`ROWS`] says of each what it counts; docs/reference/ts28552.md has the same.
 
+use std::collections::BTreeMap;
+
+use flow::{SessionGroupId, SessionGroupTotal};
 use pfcp::MessageType;
 use worker::{PortStats, Stats};
 
+use super::control::GroupCounts;
 use super::exposition::{Exposition, Family, Metric};
 use super::scrape::Scrape;
+use super::slices::forwarded_of;
 
 /// A measurement.
 #[derive(Debug)]
@@ -24,6 +29,7 @@ pub struct Measurement {
 }
 
 const NONE: &[&str] = &[];
+const SNSSAI: &[&str] = &["snssai"];
 
 /// All measurements.
 pub static ROWS: &[Measurement] = &[
@@ -36,11 +42,22 @@ pub static ROWS: &[Measurement] = &[
             "Incoming GTP data packets on N3.",
         ),
         made_of: "`sluice_user_matched_packets_total{direction=\"uplink\"}`: packets of N9 are not distinguished from \
-                  those of N3, nor slices from each other",
+                  those of N3",
         write: |scrape, family| {
             let sum = sum(scrape, |stats| stats.directions[UPLINK].matched.packets);
             family.sample(&[], sum);
         },
+    },
+    Measurement {
+        name: "GTP.InDataPktN3UPF.SNSSAI",
+        clause: "5.4.1.1",
+        metric: Metric::counter(
+            "fivegs_ep_n3_gtp_indatapktn3upf_snssai",
+            SNSSAI,
+            "Incoming GTP data packets on N3, by S-NSSAI.",
+        ),
+        made_of: "`sluice_slice_forwarded_packets_total{direction=\"uplink\"}`: those that left, without those that rules have dropped. Sessions without an S-NSSAI, and those together as `other`, are in no subcounter",
+        write: |scrape, family| write_slices(scrape, family, |total| total.packets[UPLINK]),
     },
     Measurement {
         name: "GTP.OutDataPktN3UPF",
@@ -55,6 +72,17 @@ pub static ROWS: &[Measurement] = &[
             let sum = sum(scrape, |stats| stats.directions[DOWNLINK].forwarded.packets);
             family.sample(&[], sum);
         },
+    },
+    Measurement {
+        name: "GTP.OutDataPktN3UPF.SNSSAI",
+        clause: "5.4.1.2",
+        metric: Metric::counter(
+            "fivegs_ep_n3_gtp_outdatapktn3upf_snssai",
+            SNSSAI,
+            "Outgoing GTP data packets on N3, by S-NSSAI.",
+        ),
+        made_of: "`sluice_slice_forwarded_packets_total{direction=\"downlink\"}`",
+        write: |scrape, family| write_slices(scrape, family, |total| total.packets[DOWNLINK]),
     },
     Measurement {
         name: "GTP.InDataOctN3UPF",
@@ -72,6 +100,17 @@ pub static ROWS: &[Measurement] = &[
         },
     },
     Measurement {
+        name: "GTP.InDataOctN3UPF.SNSSAI",
+        clause: "5.4.1.3",
+        metric: Metric::counter(
+            "fivegs_ep_n3_gtp_indataoctn3upf_snssai",
+            SNSSAI,
+            "Octets of incoming GTP data packets on N3, by S-NSSAI.",
+        ),
+        made_of: "`sluice_slice_forwarded_bytes_total{direction=\"uplink\"}`: those that left, without those that rules have dropped",
+        write: |scrape, family| write_slices(scrape, family, |total| total.octets[UPLINK]),
+    },
+    Measurement {
         name: "GTP.OutDataOctN3UPF",
         clause: "5.4.1.4",
         metric: Metric::counter(
@@ -85,6 +124,17 @@ pub static ROWS: &[Measurement] = &[
             let sum = sum(scrape, |stats| stats.directions[DOWNLINK].forwarded.octets);
             family.sample(&[], sum);
         },
+    },
+    Measurement {
+        name: "GTP.OutDataOctN3UPF.SNSSAI",
+        clause: "5.4.1.4",
+        metric: Metric::counter(
+            "fivegs_ep_n3_gtp_outdataoctn3upf_snssai",
+            SNSSAI,
+            "Octets of outgoing GTP data packets on N3, by S-NSSAI.",
+        ),
+        made_of: "`sluice_slice_forwarded_bytes_total{direction=\"downlink\"}`",
+        write: |scrape, family| write_slices(scrape, family, |total| total.octets[DOWNLINK]),
     },
     Measurement {
         name: "IP.N6IncLinkUsage.N6RP",
@@ -162,6 +212,18 @@ const DOWNLINK: usize = 1;
 
 fn sum(scrape: &Scrape, value: impl Fn(&Stats) -> u64) -> u64 {
     scrape.workers.stats.iter().map(value).sum()
+}
+
+/// By slice, all of its data networks together.
+fn write_slices(scrape: &Scrape, family: &mut Family<'_>, reading: fn(&SessionGroupTotal) -> u64) {
+    let named = |group: &&GroupCounts| !group.slice.is_empty() && group.number != SessionGroupId::OTHERS;
+    let mut slices = BTreeMap::<&str, u64>::new();
+    for group in scrape.control.groups.iter().filter(named) {
+        *slices.entry(&group.slice).or_default() += reading(&forwarded_of(group, &scrape.workers.groups));
+    }
+    for (slice, sum) in slices {
+        family.sample(&[slice], sum);
+    }
 }
 
 fn write_n6(scrape: &Scrape, family: &mut Family<'_>, value: impl Fn(&PortStats) -> u64) {

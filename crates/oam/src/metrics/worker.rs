@@ -1,5 +1,6 @@
 //! The metrics of workers: what each has counted and holds.
 
+use flow::SessionGroupTotal;
 use packet::DropReason;
 use worker::{AcceleratorView, EgressCounts, Holdings, NatCounts, PortStats, Stage, Stats};
 
@@ -12,6 +13,8 @@ pub struct WorkerSnapshot {
     pub stats: Vec<Stats>,
     /// What they hold.
     pub holdings: Vec<Holdings>,
+    /// What they have forwarded of session groups, by the groups' numbers.
+    pub groups: Vec<Vec<SessionGroupTotal>>,
     /// What CG-NAT has counted in them.
     pub nat: Vec<NatCounts>,
     /// What their queues hold, and what became of packets there.

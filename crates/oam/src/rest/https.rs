@@ -31,6 +31,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustls::pki_types::{CertificateDer, UnixTime};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
@@ -242,6 +243,8 @@ struct Peer {
     place: Place<AddressGroup>,
     /// Who it is by its certificate.
     certified: Option<Caller>,
+    /// That, with those behind it; empty where the configuration does not have its names.
+    shown: Vec<CertificateDer<'static>>,
     /// The token of its last request.
     token: Mutex<Option<TokenHash>>,
 }
@@ -261,11 +264,13 @@ async fn serve_one(
     };
     let shown = stream.get_ref().1.peer_certificates();
     let certified = shown.and_then(|shown| shared.authentication.certified(shown, address));
+    let shown = shown.filter(|_| certified.is_some()).map(<[_]>::to_vec);
     let peer = Arc::new(Peer {
         address,
         group: AddressGroup::of(address.ip()),
         place,
         certified,
+        shown: shown.unwrap_or_default(),
         token: Mutex::default(),
     });
     let (of_answers, of_all, their_end) = (Arc::clone(&peer), Arc::clone(&shared), end.clone());
@@ -289,7 +294,8 @@ async fn serve_one(
     }
 }
 
-/// Returns when the token that a connection's last request had is valid no more: an answer may be without end.
+/// Returns when the token that a connection's last request had is valid no more, or the certificate by which the caller
+/// is known: an answer may be without end.
 async fn credentials_end(peer: &Peer, shared: &Shared) {
     loop {
         sleep(CREDENTIALS_LOOK).await;
@@ -297,7 +303,8 @@ async fn credentials_end(peer: &Peer, shared: &Shared) {
         let ends = token
             .zip(shared.tokens.as_ref())
             .is_some_and(|(hash, tokens)| !tokens.is_valid(&hash, SystemTime::now()));
-        if ends {
+        let has_end = || !peer.shown.is_empty() && !shared.certificates.takes(&peer.shown, UnixTime::now());
+        if ends || has_end() {
             return;
         }
     }

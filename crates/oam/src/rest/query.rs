@@ -20,7 +20,7 @@ use crate::configuration::Effect;
 
 use super::inspections::{self, Mappings, Owner, Shown, Waiter};
 use super::session_transfer::{Exported, SessionExport};
-use crate::metrics::ControlSnapshot;
+use crate::metrics::{ControlSnapshot, GroupCounts};
 use crate::values::{
     ApplicationList, AssociationList, LiveControl, N4Status, NatPoolRow, NeighbourList, PathList, PortList,
     RouteList, SessionList, ShaperStatus,
@@ -86,6 +86,9 @@ enum Query {
     },
     AccessLists {
         reply: oneshot::Sender<Vec<BoundAccessList>>,
+    },
+    SessionGroups {
+        reply: oneshot::Sender<Vec<GroupCounts>>,
     },
     Shapers {
         reply: oneshot::Sender<Vec<ShaperStatus>>,
@@ -331,6 +334,14 @@ impl QueryClient {
         self.ask(|reply| Query::Shapers { reply }).await
     }
 
+    /// The sessions of each slice and DNN.
+    ///
+    /// # Errors
+    /// `QueryTimeout`.
+    pub async fn session_groups(&self) -> Result<Vec<GroupCounts>, QueryTimeout> {
+        self.ask(|reply| Query::SessionGroups { reply }).await
+    }
+
     /// The pools of public addresses.
     ///
     /// # Errors
@@ -529,6 +540,9 @@ impl QueryServer {
             Query::AccessLists { reply } => {
                 let _ = reply.send(control.network().access_lists().all().to_vec());
             }
+            Query::SessionGroups { reply } => {
+                let _ = reply.send(views::session_groups(control).collect());
+            }
             Query::Shapers { reply } => {
                 let _ = reply.send(views::shapers(control));
             }
@@ -600,6 +614,7 @@ impl Query {
             Self::Mirror { reply, .. } => reply.is_closed(),
             Self::Paths { reply } => reply.is_closed(),
             Self::AccessLists { reply } => reply.is_closed(),
+            Self::SessionGroups { reply } => reply.is_closed(),
             Self::Shapers { reply } => reply.is_closed(),
             Self::Nat { reply } => reply.is_closed(),
             Self::NatOwner { reply, .. } => reply.is_closed(),

@@ -22,6 +22,7 @@ mod queues;
 mod records;
 mod runtime;
 mod sessions;
+mod slices;
 mod store;
 mod tokens;
 
@@ -69,6 +70,7 @@ fn routes() -> OpenApiRouter<Service> {
         .routes(routes!(nat::nat_mappings))
         .routes(routes!(offload::offload))
         .routes(routes!(queues::queues))
+        .routes(routes!(slices::slices))
         .routes(routes!(log::log_level, log::set_log_level))
         .routes(routes!(configuration::running, configuration::commit))
         .routes(routes!(configuration::versions))

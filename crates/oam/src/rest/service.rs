@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use flow::ContentTotal;
+use flow::{ContentTotal, SessionGroupTotal};
 use worker::{AcceleratorView, AccessCount, EgressCounts, Holdings, MAX_TRACES, NatCounts, Stats};
 
 use super::Auditor;
@@ -32,6 +32,8 @@ pub struct WorkerGauges {
     pub access_counts: Reader<Vec<Vec<AccessCount>>>,
     /// What each has counted of contents, by their numbers.
     pub content_totals: Reader<Vec<Vec<ContentTotal>>>,
+    /// What each has forwarded of session groups, by their numbers.
+    pub group_totals: Reader<Vec<Vec<SessionGroupTotal>>>,
     /// What CG-NAT has counted in each.
     pub nat_counts: Reader<Vec<NatCounts>>,
     /// What the queues of each hold, and what became of packets there.

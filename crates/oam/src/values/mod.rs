@@ -23,6 +23,7 @@ mod ports;
 mod queues;
 mod records;
 mod runtime;
+mod slices;
 mod store;
 mod table;
 mod text;
@@ -73,6 +74,7 @@ pub use records::{RecordsState, RecordsStatus, UnreportedCounts};
 pub use runtime::{
     HostLink, MemoryResidency, NodeShare, PageShare, Runtime, StageRuntime, WorkerMemory, WorkerRuntime,
 };
+pub use slices::{SliceList, SliceRow};
 pub use store::{RestoredSessions, StoreState, StoreStatus};
 pub use table::clean;
 pub use tokens::{NewToken, TokenList, TokenRow};

@@ -37,7 +37,7 @@ pub fn metrics(now: Nanos, control: &Control) -> ControlSnapshot {
         uptime: now.0 as f64 / 1e9,
         smfs: smfs(control),
         smfs_omitted: n4.associations.saturating_sub(MOST_SMFS) as u64,
-        groups: endpoint.sessions().groups().map(group).collect(),
+        groups: session_groups(control).collect(),
         sessions_limit: endpoint.config().sessions.max_sessions.into(),
         tunnels: count.tunnels as u64,
         ue_addresses: count.addresses as u64,
@@ -77,6 +77,11 @@ fn smfs(control: &Control) -> Vec<SmfCount> {
     .collect()
 }
 
+/// The sessions of each slice and DNN.
+pub fn session_groups(control: &Control) -> impl Iterator<Item = GroupCounts> + '_ {
+    control.endpoint().sessions().groups().map(group)
+}
+
 fn group(of: GroupCount) -> GroupCounts {
     let (slice, dnn) = match of.group {
         SessionGroup::Of { s_nssai, dnn } => (
@@ -88,6 +93,7 @@ fn group(of: GroupCount) -> GroupCounts {
     GroupCounts {
         slice,
         dnn,
+        number: of.number,
         sessions: of.sessions,
         joined: of.joined,
     }

@@ -19,8 +19,8 @@ use oam::rest::{ACCELERATOR_NODE, ClientError, default_path, get};
 use oam::values::{
     AcceleratorNodeStatus, AccessLists, AlarmList, ApplicationList, AssociationList, ContentList,
     LONGEST_PAGE, N4Status, NatMappingList, NatOwner, NatStatus, NeighbourList, OffloadStatus, PathList,
-    PortList, QueueList, RecordsStatus, RouteList, Runtime, SessionDetail, SessionList, StoreStatus,
-    USUAL_PAGE,
+    PortList, QueueList, RecordsStatus, RouteList, Runtime, SessionDetail, SessionList, SliceList,
+    StoreStatus, USUAL_PAGE,
 };
 use upf::identifiers::{self, read_imsi, read_seid, read_teid};
 
@@ -87,6 +87,8 @@ enum What {
     Nat(NatWanted),
     /// Accelerators of workers: contact, sessions that are away, why others stay, packets that come back.
     Offload,
+    /// Slices and data networks: their sessions, and the packets that left.
+    Slices,
     /// Queues before ports: what waits, has left, was marked and was dropped, by priority. Those of a session are with
     /// it (`sluice show session`).
     Queues,
@@ -264,6 +266,7 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
         What::Applications => whole(socket, "/v1/applications", json, ApplicationList::text),
         What::Contents => whole(socket, "/v1/contents", json, ContentList::text),
         What::Nat(wanted) => nat(socket, wanted, json),
+        What::Slices => whole(socket, "/v1/slices", json, SliceList::text),
         What::Queues => whole(socket, "/v1/queues", json, QueueList::text),
         What::Offload => whole(socket, "/v1/offload", json, OffloadStatus::text),
         What::Accelerator => whole(socket, ACCELERATOR_NODE, json, AcceleratorNodeStatus::text),
@@ -380,6 +383,7 @@ pub(super) fn everything(socket: &Path, with_subscribers: bool) -> impl Iterator
         ("contents", What::Contents),
         ("nat", What::Nat(NatWanted::default())),
         ("offload", What::Offload),
+        ("slices", What::Slices),
         ("queues", What::Queues),
         ("records", What::Records),
         ("store", What::Store),

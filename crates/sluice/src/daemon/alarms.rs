@@ -84,7 +84,7 @@ impl AlarmWatch {
             return;
         }
         self.due = now + LOOK;
-        self.see(threads);
+        self.see(now, threads);
         let found = conditions(now, control, &mut self.seen);
         let unix_ms = control.wall().unix_nanos(Moment::from(now)) / 1_000_000;
         let mut alarms = self.alarms.lock();
@@ -102,7 +102,7 @@ impl AlarmWatch {
         }
     }
 
-    fn see(&mut self, threads: &[WorkerThread]) {
+    fn see(&mut self, now: Nanos, threads: &[WorkerThread]) {
         let AlarmSources {
             writers,
             auditor,
@@ -117,6 +117,9 @@ impl AlarmWatch {
         let holdings = (gauges.holdings)();
         let used = holdings.iter().map(|holding| holding.flows as u64).sum();
         seen.flows = (used, gauges.flow_entries_limit * threads.len() as u64);
+        if seen.watches_rates() {
+            seen.note_forwarded(now, &(gauges.group_totals)());
+        }
         let accelerators = (gauges.accelerators)();
         let contacts = accelerators.iter().map(|view| view.map(|view| view.is_ready));
         seen.note_contacts(contacts);

@@ -8,7 +8,7 @@ use oam::rest::WorkerGauges;
 use ports::Ports;
 use runtime::{
     PublishedAccelerator, PublishedAccessCounts, PublishedContentTotals, PublishedEgressCounts,
-    PublishedHoldings, PublishedNatCounts, WorkerThread,
+    PublishedGroupTotals, PublishedHoldings, PublishedNatCounts, WorkerThread,
 };
 
 /// Flow entries that each worker has room for.
@@ -33,6 +33,10 @@ pub(super) fn worker_gauges(
         .iter()
         .map(|thread| thread.content_totals().clone())
         .collect();
+    let groups: Vec<_> = threads
+        .iter()
+        .map(|thread| thread.group_totals().clone())
+        .collect();
     let nat: Vec<_> = threads.iter().map(|thread| thread.nat_counts().clone()).collect();
     let egress: Vec<_> = threads
         .iter()
@@ -55,6 +59,7 @@ pub(super) fn worker_gauges(
         holdings: Arc::new(move || holdings.iter().map(PublishedHoldings::read).collect()),
         access_counts: Arc::new(move || access.iter().map(PublishedAccessCounts::read).collect()),
         content_totals: Arc::new(move || contents.iter().map(PublishedContentTotals::read).collect()),
+        group_totals: Arc::new(move || groups.iter().map(PublishedGroupTotals::read).collect()),
         nat_counts: Arc::new(move || nat.iter().map(PublishedNatCounts::read).collect()),
         egress: Arc::new(move || egress.iter().map(PublishedEgressCounts::read).collect()),
         accelerators: Arc::new(move || accelerators.iter().map(PublishedAccelerator::read).collect()),

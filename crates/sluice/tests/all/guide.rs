@@ -125,7 +125,23 @@ fn indented_blocks(page: &str) -> Vec<String> {
     blocks
 }
 
-/// A folder with the certificates and the key that the guide names: `sluice check` reads them.
+/// A CRL that revokes nothing.
+fn revocation_list() -> String {
+    let params = rcgen::CertificateParams::new([]).expect("no names");
+    let authority = rcgen::Issuer::new(params, rcgen::KeyPair::generate().expect("a key"));
+    let list = rcgen::CertificateRevocationListParams {
+        this_update: rcgen::date_time_ymd(2024, 1, 1),
+        next_update: rcgen::date_time_ymd(2200, 1, 1),
+        crl_number: 1.into(),
+        issuing_distribution_point: None,
+        revoked_certs: Vec::new(),
+        key_identifier_method: rcgen::KeyIdMethod::Sha256,
+    };
+    let signed = list.signed_by(&authority).expect("it may sign");
+    signed.pem().expect("PEM")
+}
+
+/// A folder with the certificates, the key and the CRL that the guide names: `sluice check` reads them.
 fn certificates() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guide-tls");
     let made = rcgen::generate_simple_self_signed(["upf.example".to_owned()]).expect("a certificate");
@@ -133,6 +149,7 @@ fn certificates() -> PathBuf {
     for name in ["chain.pem", "clients.pem"] {
         fs::write(folder.join(name), made.cert.pem()).expect("a file");
     }
+    fs::write(folder.join("revoked.pem"), revocation_list()).expect("a file");
     let key = folder.join("key.pem");
     fs::write(&key, made.signing_key.serialize_pem()).expect("a file");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("a mode");

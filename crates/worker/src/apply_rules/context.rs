@@ -2,7 +2,8 @@
 
 use flow::meter::SharedMeters;
 use flow::{
-    AdjacencyId, Blocks, Direction, FlowFlags, ForwardFlags, ForwardKind, LiveBlock, PackedForward, Verdict,
+    AdjacencyId, Blocks, Direction, FlowFlags, ForwardFlags, ForwardKind, LiveBlock, PackedForward,
+    SessionGroupId, Verdict,
 };
 use packet::{DropReason, PacketBuf};
 use rules::image::SessionImage;
@@ -151,6 +152,13 @@ impl<B: PacketBuf + PacketMetadata> ApplyRules<'_, B> {
         if let Ok(mut block) = live(self.blocks, verdict) {
             give_back_tokens(&mut block, verdict, octets, self.shared);
         }
+    }
+
+    /// Counts a packet that its URRs have counted in the total of its session's group.
+    #[inline(always)]
+    pub(super) fn count_group(&mut self, group: SessionGroupId, verdict: &Verdict, octets: usize) {
+        let groups = self.blocks.groups_mut();
+        groups.count(group, verdict.direction(), octets as u64);
     }
 
     /// Counts a packet that its URRs have counted in the counter of its content, if it has one.

@@ -91,6 +91,8 @@ impl<'a, B: PacketBuf + PacketMetadata> ApplyRules<'a, B> {
                 self.come_again(index, &verdict, octets);
                 return Ok(None);
             }
+            let group = block.group();
+            self.count_group(group, &verdict, octets);
             self.count_content(&verdict, octets);
         }
         note_copies(

@@ -6,7 +6,7 @@
 //! ([`Charges::credit_back`]). A mark is a bit of the record itself, so no loss is without room, and a burst has fewer
 //! packets than there are records, so no marked record is overwritten.
 
-use flow::{Blocks, Direction, Installed, Verdict};
+use flow::{Blocks, Direction, Installed, SessionGroupId, Verdict};
 
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Descriptor, Kind};
@@ -22,6 +22,27 @@ pub(crate) struct Charge {
     verdict: Verdict,
     octets: u16,
     kind: Kind,
+    group: CountedIn,
+}
+
+/// In the total of which session group a packet counts, one of its octets and direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CountedIn(u16);
+
+impl CountedIn {
+    /// In that of its session, which has its block: the packet leaves with the burst in which it was counted.
+    const BY_BLOCK: Self = Self(u16::MAX);
+    /// In none: it has no user packet.
+    const NOTHING: Self = Self(u16::MAX - 1);
+
+    const fn of(group: SessionGroupId, direction: Direction) -> Self {
+        Self(((group.index() as u16) << 1) | direction as u16)
+    }
+
+    fn get(self) -> Option<(SessionGroupId, Direction)> {
+        let group = SessionGroupId::new(self.0 >> 1)?;
+        Some((group, Direction::BOTH[usize::from(self.0 & 1)]))
+    }
 }
 
 impl Charge {
@@ -30,6 +51,7 @@ impl Charge {
         verdict: Verdict::NONE,
         octets: 0,
         kind: Kind::None,
+        group: CountedIn::NOTHING,
     };
 
     /// What a packet has counted.
@@ -39,7 +61,43 @@ impl Charge {
             verdict: descriptor.verdict,
             octets: descriptor.octets,
             kind: descriptor.kind,
+            group: CountedIn::BY_BLOCK,
         }
+    }
+
+    /// The packet waits: it counts in the total of its session's group when it [leaves](Self::count_group) the worker,
+    /// and not before, wherever its session is then.
+    pub fn wait(&mut self, blocks: &mut Blocks) {
+        self.group = match self.counted_in(blocks) {
+            Some((group, direction)) => {
+                let groups = blocks.groups_mut();
+                groups.take_back(group, direction, self.octets.into());
+                CountedIn::of(group, direction)
+            }
+            None => CountedIn::NOTHING,
+        };
+    }
+
+    /// Counts a packet that has waited in the total of its session's group: it leaves.
+    pub fn count_group(&self, blocks: &mut Blocks) {
+        if let Some((group, direction)) = self.group.get() {
+            blocks.groups_mut().count(group, direction, self.octets.into());
+        }
+    }
+
+    fn counted_in(&self, blocks: &Blocks) -> Option<(SessionGroupId, Direction)> {
+        match self.group {
+            CountedIn::BY_BLOCK if self.is_of_user() => {
+                let group = blocks.group(self.verdict.block)?;
+                Some((group, self.verdict.direction()))
+            }
+            known => known.get(),
+        }
+    }
+
+    /// Whether it is a user packet of a session.
+    fn is_of_user(&self) -> bool {
+        self.verdict.is_some() && self.kind != Kind::Relayed
     }
 
     /// The direction of the packet.
@@ -57,7 +115,7 @@ impl Charge {
         let direction = verdict.direction();
         if !is_counted || !blocks.uncount(verdict.block, verdict.generation, verdict.urrs, direction, octets)
         {
-            *self = Self::NONE;
+            *verdict = Verdict::NONE;
         }
     }
 
@@ -78,10 +136,19 @@ impl Charge {
         (verdict.block, verdict.generation) = (installed.block, installed.generation);
     }
 
-    /// Subtracts the counts from the counters of URRs and contents.
+    /// Subtracts the counts from the counters of URRs and contents, and from the total of its session's group.
     pub fn credit_back(&self, blocks: &mut Blocks) {
+        if let Some((group, direction)) = self.counted_in(blocks) {
+            let groups = blocks.groups_mut();
+            groups.take_back(group, direction, self.octets.into());
+        }
+        self.credit_back_waiting(blocks);
+    }
+
+    /// The same of a packet that [waits](Self::wait).
+    pub fn credit_back_waiting(&self, blocks: &mut Blocks) {
         let verdict = &self.verdict;
-        if !verdict.is_some() || self.kind == Kind::Relayed {
+        if !self.is_of_user() {
             return;
         }
         let (direction, octets) = (verdict.direction(), self.octets.into());

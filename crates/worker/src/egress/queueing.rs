@@ -204,12 +204,13 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         packets: &[B],
         descriptors: &mut [Descriptor],
         yellow: u64,
-        sessions: &Sessions,
+        sessions: &mut Sessions,
     ) {
         self.look_ahead(descriptors, sessions);
         for (index, (packet, descriptor)) in packets.iter().zip(&mut *descriptors).enumerate() {
             self.chosen[index % BURST] = self.choice(packet, descriptor, sessions);
             if let Some(chosen) = &mut self.chosen[index % BURST] {
+                chosen.charge.wait(&mut sessions.blocks);
                 if yellow >> (index % BURST) & 1 == 1 {
                     chosen.colour = Colour::Yellow;
                 }

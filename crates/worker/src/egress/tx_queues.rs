@@ -196,6 +196,7 @@ impl<B: PacketBuf + PacketMetadata> TxQueues<B> {
             split,
             ..
         } = departing;
+        charge.count_group(blocks);
         if port.recirculations() > 0 {
             if !self.recirculate(io, stats, port, packet) {
                 charge.credit_back(blocks);

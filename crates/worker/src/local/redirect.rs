@@ -103,6 +103,8 @@ impl Redirection<'_> {
         encap::plain(buf, cut, is_v4, adjacency)?;
         let octets = usize::from(descriptor.octets);
         egress.count_or_drop(&mut block, verdict, octets)?;
+        let group = block.group();
+        blocks.groups_mut().count(group, direction, octets as u64);
         if verdict.content != 0 {
             blocks.count_content(verdict.block, verdict.content, direction, octets as u64, self.now);
         }

@@ -5,6 +5,7 @@ use flow::meter::{MeterSpec, SharedId};
 use flow::{BlockImage, Bounds, Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses};
 use rules::image::{MeterShare, SessionImage};
 
+use super::counter_places::CounterPlaces;
 use super::objects::counter_kinds;
 use crate::sessions::Slot;
 
@@ -120,7 +121,8 @@ fn is_within(block: &BlockImage, can: &Capabilities) -> bool {
         && can.actions.contains(actions_of(block))
         && counter_kinds(block).all(|(_, kind)| can_count(kind))
         && usize::from(can.qers_per_flow) >= block.marks.len().max(block.meters.len())
-        && can.counters_per_flow >= block.urrs
+        && usize::from(CounterPlaces::number(block)) <= BlockImage::MAX_URRS
+        && can.counters_per_flow >= CounterPlaces::number(block)
 }
 
 fn actions_of(block: &BlockImage) -> Actions {

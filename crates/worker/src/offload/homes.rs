@@ -6,8 +6,9 @@ use flow::contract::{
     Backend, Event, FlowOp, Notice, Object, ObjectId, Outcome, Refusal, Reply, Request, Subject,
 };
 use flow::meter::MeterState;
-use flow::{Direction, Nanos, OpId, SessionIndex, UrrCount};
+use flow::{BlockRef, Blocks, Direction, Nanos, OpId, SessionIndex, UrrCount};
 
+use super::counter_places::{AtHome, CounterPlaces};
 use super::eligibility::{NetworkNeeds, Stays, can_leave};
 use super::objects::{bounded_counters, meters, objects};
 use super::policy::{OffloadPolicy, PassingPacket};
@@ -658,16 +659,24 @@ impl Homes {
             return;
         };
         let sessions = &mut *household.sessions;
-        let Some(block) = sessions.at(session).map(|slot| slot.installed.block) else {
+        let Some(slot) = sessions.at(session) else {
             return;
         };
+        let (block, places) = (slot.installed.block, CounterPlaces::of(&slot.image.block));
         let mut has_reached = false;
-        for &(slot, count) in counts {
-            let added = way.added.entry(slot).or_default();
+        for &(place, count) in counts {
+            let added = way.added.entry(place).or_default();
             let new = since(&count, added);
             *added = count;
-            if new != UrrCount::default() && sessions.blocks.add_count(block, slot, &new, now) {
-                has_reached |= sessions.blocks.look_at_bounds(block, slot) != Default::default();
+            if new == UrrCount::default() {
+                continue;
+            }
+            match places.at_home(place) {
+                AtHome::Slot(slot) if sessions.blocks.add_count(block, slot, &new, now) => {
+                    has_reached |= sessions.blocks.look_at_bounds(block, slot) != Default::default();
+                }
+                AtHome::Slot(_) => {}
+                AtHome::Group => add_to_group(&mut sessions.blocks, block, &new),
             }
         }
         if has_reached {
@@ -684,6 +693,15 @@ impl Homes {
             self.stats.lost += u64::from(was_away);
             self.set(session, Place::Home);
         }
+    }
+}
+
+/// Adds what was forwarded of a session to the total of its group.
+fn add_to_group(blocks: &mut Blocks, block: BlockRef, new: &UrrCount) {
+    if let Some(group) = blocks.group(block) {
+        let groups = blocks.groups_mut();
+        groups.add(group, Direction::Uplink, new.ul_packets, new.ul_octets);
+        groups.add(group, Direction::Downlink, new.dl_packets, new.dl_octets);
     }
 }
 

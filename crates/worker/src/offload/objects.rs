@@ -3,6 +3,7 @@
 use flow::contract::{CounterKind, CounterWeight, Object};
 use flow::{BlockImage, Bounds, Direction, SessionBlock, UrrCount, Volumes};
 
+use super::counter_places::CounterPlaces;
 use crate::sessions::{Sessions, Slot};
 
 /// What each counter of a block counts, by slot.
@@ -46,21 +47,37 @@ pub(super) fn objects(sessions: &Sessions, slot: &Slot) -> Vec<Object> {
             metered: pair.map(|meter| meter.is_some()),
         }
     }));
-    objects.extend(counters(block, &view));
+    let mut counters: Vec<_> = counters(block, &view).collect();
+    counters.insert(CounterPlaces::of(block).all().into(), counter_of_all(block));
+    objects.extend(counters);
     objects
 }
 
 /// The counters of a session, which begin from zero: with what their bounds still allow.
 fn counters<'a>(block: &'a BlockImage, view: &'a SessionBlock<'_>) -> impl Iterator<Item = Object> + 'a {
+    let places = CounterPlaces::of(block);
     counter_kinds(block).map(move |(slot, kind)| {
         let bounds = block.bounds.get(usize::from(slot)).copied().unwrap_or_default();
         let counted = view.urr(slot).unwrap_or_default();
+        let weight = kind.weight.map(|weight| CounterWeight {
+            of: places.of_slot(weight.of),
+            ..weight
+        });
         Object::Counter {
-            slot,
-            kind,
+            slot: places.of_slot(slot),
+            kind: CounterKind { weight, ..kind },
             bounds: left_of(&bounds, counted),
         }
     })
+}
+
+/// The counter of all that is forwarded.
+fn counter_of_all(block: &BlockImage) -> Object {
+    Object::Counter {
+        slot: CounterPlaces::of(block).all(),
+        kind: CounterKind::default(),
+        bounds: Bounds::NONE,
+    }
 }
 
 /// Those of them that have bounds.

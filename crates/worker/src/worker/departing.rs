@@ -89,7 +89,7 @@ impl<I: Io> Worker<I> {
         while queueing.has_lost()
             && let Some(lost) = queueing.take_lost()
         {
-            lost.charge.credit_back(&mut self.sessions.blocks);
+            lost.charge.credit_back_waiting(&mut self.sessions.blocks);
             self.ports.drop(&mut self.stats, lost.packet, lost.reason);
         }
     }

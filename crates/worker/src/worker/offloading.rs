@@ -12,6 +12,7 @@ use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, Kind};
 use crate::io::{Exchange, Io};
 use crate::lookup::flow_tables::Flows;
+use crate::offload::counter_places::CounterPlaces;
 use crate::offload::eligibility::{NetworkNeeds, Stays};
 use crate::offload::homes::{Household, Place};
 use crate::offload::policy::PassingPacket;
@@ -214,6 +215,14 @@ impl<I: Io> Worker<I> {
         let packet = &self.burst.packets[index];
         let descriptor = &self.burst.descriptors[index];
         let flow = flow_of(&self.flows, descriptor, &self.burst.keys, index);
+        let places = self
+            .sessions
+            .at(session)
+            .map(|slot| CounterPlaces::of(&slot.image.block));
+        let flow = flow.zip(places).map(|(flow, places)| Flow {
+            urrs: places.of_flow(flow.urrs),
+            ..flow
+        });
         // What did not come from there would never come back.
         let may_go = self
             .ports

@@ -555,7 +555,12 @@ impl<I: Io> Worker<I> {
             linearize_burst(&mut self.ports.io, blocks, &mut burst.packets, descriptors);
         }
         if let Some(queueing) = &mut self.deferred.queueing {
-            queueing.choose(&burst.packets, descriptors, burst.outcome.yellow, &self.sessions);
+            queueing.choose(
+                &burst.packets,
+                descriptors,
+                burst.outcome.yellow,
+                &mut self.sessions,
+            );
         }
         let transmission = Transmission {
             packets: &mut burst.packets,

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use flow::contract::Backend;
 use flow::slab::OutOfMemory;
-use flow::{ContentTotal, Nanos, PortId, SessionIndex};
+use flow::{ContentTotal, Nanos, PortId, SessionGroupTotal, SessionIndex};
 use rtrb::Consumer;
 use transport::Adjacencies;
 
@@ -249,6 +249,11 @@ impl<I: Io> Worker<I> {
     /// What it has counted of each content, by its number.
     pub fn content_totals(&self) -> &[ContentTotal] {
         self.sessions.blocks.content_totals()
+    }
+
+    /// What it has forwarded of each session group, by its number.
+    pub fn group_totals(&self) -> &[SessionGroupTotal] {
+        self.sessions.blocks.groups().all()
     }
 
     /// What was counted of sessions that an accelerator passes; zeros without one.

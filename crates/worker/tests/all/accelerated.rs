@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::{
-    Bounds, CounterLimit, InstanceId, LimitAction, Nanos, OpId, PortId, Seed, SessionIndex, Volumes, WorkerId,
+    Bounds, CounterLimit, InstanceId, LimitAction, Nanos, OpId, PortId, Seed, SessionGroupId,
+    SessionGroupTotal, SessionIndex, Volumes, WorkerId,
 };
 use offload::channel::{ChannelConfig, Key, Role};
 use packet::tcp;
@@ -200,6 +201,7 @@ impl Pair {
         let image = rules::compile::compile(&rules.into(), &self.network, &testing::NumberedHops);
         let mut image = image.expect("it compiles");
         (image.session, image.seid) = (SessionIndex(index), u64::from(index) + 1);
+        image.block.get_or_insert_default().group = SessionGroupId::new(index as u16).expect("a number");
         Box::new(image)
     }
 
@@ -208,6 +210,11 @@ impl Pair {
             Event::Applied { outcome, .. } => outcome.expect("it is applied"),
             other => panic!("{other:?}"),
         }
+    }
+
+    /// What the host and its accelerator have forwarded of a session group, as the host knows it.
+    fn forwarded_of(&self, group: u32) -> SessionGroupTotal {
+        self.host.group_totals()[group as usize]
     }
 
     fn query(&mut self, index: u32) -> UsageSnapshot {
@@ -392,8 +399,10 @@ fn compare(link: Link, all: &[Step]) -> Result<(), TestCaseError> {
                 waiting = None;
                 expected.extend(set_next_hops(&mut pair, &mut alone, true));
                 pair.rest();
-                let [both, alone] = [pair.query(ue), alone.query(0, SessionIndex(ue))];
-                prop_assert_eq!(counts(&both), counts(&alone), "at step {}", number);
+                let usage = [pair.query(ue), alone.query(0, SessionIndex(ue))];
+                let [both, one] = usage.map(|usage| counts(&usage));
+                prop_assert_eq!(both, one, "at step {}", number);
+                prop_assert_eq!(pair.forwarded_of(ue), alone.forwarded_of(ue as u16));
             }
         }
         sent.extend(pair.take());
@@ -409,14 +418,15 @@ fn compare(link: Link, all: &[Step]) -> Result<(), TestCaseError> {
     };
     prop_assert_eq!(sorted(&sent), sorted(&expected), "octet by octet");
     for index in 0..UES {
-        let [both, alone] = [
+        let usage = [
             pair.apply(SessionChange::Remove(SessionIndex(index))),
             alone
                 .apply(0, SessionChange::Remove(SessionIndex(index)))
                 .expect("it is there"),
         ];
-        let [both, alone] = [both, alone].map(|usage| counts(&usage.expect("it has counted")));
-        prop_assert_eq!(both, alone);
+        let [both, one] = usage.map(|usage| counts(&usage.expect("it has counted")));
+        prop_assert_eq!(both, one);
+        prop_assert_eq!(pair.forwarded_of(index), alone.forwarded_of(index as u16));
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use crate::common;
 
+use flow::SessionGroupId;
 use packet::Teid;
 use proptest::prelude::*;
 use rules::SessionRules;
@@ -31,7 +32,12 @@ enum Step {
     Leave,
     Return,
     Again,
+    /// It is of another session group.
+    Group(u16),
 }
+
+/// Session groups, from number 1 on.
+const GROUPS: u16 = 3;
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
@@ -44,6 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Leave),
         1 => Just(Step::Return),
         1 => Just(Step::Again),
+        1 => (1..=GROUPS).prop_map(Step::Group),
     ]
 }
 
@@ -53,6 +60,8 @@ struct Life {
     image: Box<SessionImage>,
     charged: u64,
     left: u64,
+    /// What was forwarded of each group at the last poll.
+    groups: [u64; GROUPS as usize],
     teid: u32,
 }
 
@@ -68,6 +77,7 @@ impl Life {
             image,
             charged: 0,
             left: 0,
+            groups: [0; GROUPS as usize],
             teid: 100,
         }
     }
@@ -76,6 +86,21 @@ impl Life {
         let out = self.world.take();
         self.left += out.iter().filter(|(_, frame)| frame[43] == 255).count() as u64;
         self.world.assert_conserved();
+        self.look_at_groups();
+        let forwarded: u64 = self.groups.iter().sum();
+        assert_eq!(
+            forwarded, self.left,
+            "what has left counts in a group, and what waits does not"
+        );
+    }
+
+    /// Totals of groups only grow.
+    fn look_at_groups(&mut self) {
+        for (group, before) in (1..).zip(&mut self.groups) {
+            let now = self.world.forwarded_of(group).packets[1];
+            assert!(now >= *before, "group {group}: {before}, then {now}");
+            *before = now;
+        }
     }
 
     fn edit(&mut self, immediate: ImmediateActions, edit: impl FnOnce(&mut SessionRules)) {
@@ -99,7 +124,14 @@ impl Life {
                 let from = if is_voice { VOICE } else { DEFAULT };
                 offer(&mut self.world, (0..packets).map(|_| packet(from, 400)));
             }
-            Step::Pass(polls) => (0..polls).for_each(|_| self.world.poll()),
+            Step::Pass(polls) => (0..polls).for_each(|_| {
+                self.world.poll();
+                self.look_at_groups();
+            }),
+            Step::Group(group) => {
+                self.world.group = SessionGroupId::new(group);
+                self.edit(ImmediateActions::default(), |_| {});
+            }
             Step::Rate(kbit) => self.edit(ImmediateActions::default(), |rules| {
                 let rate = BitsPerSecond::from_kbit(kbit.into());
                 let mbr = Edit::Set(BitRates { ul: rate, dl: rate });

@@ -97,6 +97,11 @@ fn what_waits_moves_in_order_before_what_came_to_the_new_worker() {
     left.extend(pass(&mut world, Duration::from_millis(200)));
     assert!(queued(&world)[0] > 5, "the old worker lets packets leave alone");
     assert_eq!(queued(&world)[1], 10);
+    assert_eq!(
+        world.forwarded_of(1).packets,
+        [0, left.len() as u64],
+        "what waits has not left"
+    );
     let first = remove(&mut world, 0);
     assert_eq!(queued(&world)[0], 0);
     assert_eq!(
@@ -113,9 +118,19 @@ fn what_waits_moves_in_order_before_what_came_to_the_new_worker() {
     let more = pass(&mut world, Duration::from_millis(400));
     assert!((4..=6).contains(&more.len()), "{more:?}");
     left.extend(more);
+    assert_eq!(world.forwarded_of(1).packets, [0, left.len() as u64]);
     left.extend(pass(&mut world, Duration::from_secs(2)));
     assert_eq!(left, (0..20).collect::<Vec<_>>());
     world.assert_conserved();
+    let octets = left.iter().map(|number| 28 + 900 + *number as u64).sum();
+    let all = world.forwarded_of(1);
+    assert_eq!(
+        (all.packets, all.octets),
+        ([0, 20], [0, octets]),
+        "where they left"
+    );
+    let there = world.workers[1].group_totals()[1].packets[1];
+    assert!((10..20).contains(&there), "{there}");
 }
 
 #[test]

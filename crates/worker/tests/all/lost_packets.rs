@@ -154,6 +154,7 @@ fn a_packet_counts_if_all_of_its_fragments_left_whatever_else_is_refused() {
     let whole = sent_whole(&sent);
     assert!(whole > 500, "{whole}");
     assert_eq!(counted(&mut world).dl_packets, whole);
+    assert_eq!(world.forwarded_of(1).packets, [0, whole]);
     world.assert_conserved();
 }
 
@@ -167,5 +168,6 @@ fn what_a_lag_refuses_is_not_counted() {
     let dropped = world.workers[0].stats().dropped(packet::DropReason::PortDown);
     assert_eq!(dropped, 15 * u64::from(BURST));
     assert_eq!(counted(&mut world).ul_packets, 0);
+    assert_eq!(world.forwarded_of(1), Default::default());
     world.assert_conserved();
 }

@@ -11,7 +11,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{AdjacencyId, ContentUsage, InstanceId, Nanos, OpId, PortId, Seed, SessionIndex, WorkerId};
+use flow::{
+    AdjacencyId, ContentUsage, InstanceId, Nanos, OpId, PortId, Seed, SessionGroupId, SessionGroupTotal,
+    SessionIndex, WorkerId,
+};
 use packet::MacAddr;
 use rules::Adjacencies;
 use rules::compile::compile;
@@ -103,6 +106,8 @@ pub struct World {
     next_op: u64,
     contents: Vec<ContentUsage>,
     generation: u32,
+    /// The group of sessions that change from now on; `None`: that with the session's number.
+    pub group: Option<SessionGroupId>,
     /// The changes of next hops that all workers have had.
     pub adjacencies: Vec<AdjacencyChange>,
 }
@@ -145,6 +150,7 @@ impl World {
             next_op: 0,
             contents: Vec::new(),
             generation: 0,
+            group: None,
             adjacencies: Vec::new(),
         };
         for (id, mut io) in ios.into_iter().enumerate() {
@@ -325,6 +331,8 @@ impl World {
         let mut image = compile(rules, &self.network, &NumberedHops)?;
         image.session = SessionIndex(session);
         image.seid = u64::from(session) + 1;
+        let of_its_own = SessionGroupId::new((session % 256) as u16);
+        image.block.get_or_insert_default().group = self.group.or(of_its_own).expect("a number");
         image.classification_generation = match before {
             Some(before) if before.is_classified_like(&image.rules, &image.classifier) => {
                 before.classification_generation
@@ -384,6 +392,19 @@ impl World {
             }
         }
         out
+    }
+
+    /// What all workers have forwarded of a session group.
+    pub fn forwarded_of(&self, group: u16) -> SessionGroupTotal {
+        let mut sum = SessionGroupTotal::default();
+        for worker in &self.workers {
+            let total = worker.group_totals()[usize::from(group)];
+            for way in [0, 1] {
+                sum.packets[way] += total.packets[way];
+                sum.octets[way] += total.octets[way];
+            }
+        }
+        sum
     }
 
     /// Sums of a count over all workers' drops.

@@ -1,4 +1,5 @@
-//! Certificate and key of the listener, and the authorities of clients: read from files, and again when they change.
+//! Certificate and key of the listener, the authorities of clients, and what these have revoked: read from files, and
+//! again when they change.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -11,14 +12,18 @@ use std::time::UNIX_EPOCH;
 use config::HttpsConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig, version};
+use tracing::warn;
 use x509_cert::Certificate;
+use x509_cert::crl::CertificateList;
 use x509_cert::der::Decode;
 
-/// Octets of a file, at most.
+/// Octets of a file, at most; lists of revoked certificates may be longer.
 const LONGEST: u64 = 1 << 20;
+const LONGEST_LISTS: u64 = 16 << 20;
 
 /// Why certificate or key cannot be used: the file and what is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,12 +88,42 @@ struct Files {
     certificate: PathBuf,
     key: PathBuf,
     client_ca: Option<PathBuf>,
+    client_crl: Option<PathBuf>,
 }
 
+/// Those of all files.
+type Stamps = [Stamp; 4];
+
 impl Files {
-    fn stamps(&self) -> [Stamp; 3] {
+    fn stamps(&self) -> Stamps {
         let authorities = self.client_ca.as_deref().and_then(stamp);
-        [stamp(&self.certificate), stamp(&self.key), authorities]
+        let revoked = self.client_crl.as_deref().and_then(stamp);
+        [stamp(&self.certificate), stamp(&self.key), authorities, revoked]
+    }
+
+    /// Who verifies clients' certificates: with lists of revoked ones, each authority above the certificate needs a
+    /// list, which has to be valid still.
+    fn verifier(&self, path: &Path) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
+        let mut roots = RootCertStore::empty();
+        for authority in certificates(path)? {
+            roots
+                .add(authority)
+                .map_err(|error| CertificateError::of(path, error))?;
+        }
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let mut builder =
+            WebPkiClientVerifier::builder_with_provider(roots.into(), provider).allow_unauthenticated();
+        if let Some(lists) = &self.client_crl {
+            builder = builder
+                .with_crls(revocation_lists(lists)?)
+                .enforce_revocation_expiration();
+        }
+        builder.build().map_err(|error| match (error, &self.client_crl) {
+            (VerifierBuilderError::InvalidCrl(why), Some(lists)) => {
+                CertificateError::of(lists, format_args!("has a CRL that is not understood: {why:?}"))
+            }
+            (error, _) => CertificateError::of(path, error),
+        })
     }
 
     fn load(&self) -> Result<Loaded, CertificateError> {
@@ -96,28 +131,17 @@ impl Files {
         let key = private_key(&self.key)?;
         let provider = Arc::new(aws_lc_rs::default_provider());
         let of_key = |error: rustls::Error| CertificateError::of(&self.key, error);
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&version::TLS13])
             .map_err(of_key)?;
         let verifier = match &self.client_ca {
             None => WebPkiClientVerifier::no_client_auth(),
-            Some(path) => {
-                let mut roots = RootCertStore::empty();
-                for authority in certificates(path)? {
-                    roots
-                        .add(authority)
-                        .map_err(|error| CertificateError::of(path, error))?;
-                }
-                WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
-                    .allow_unauthenticated()
-                    .build()
-                    .map_err(|error| CertificateError::of(path, error))?
-            }
+            Some(path) => self.verifier(path)?,
         };
         let summary = CertificateSummary::of(&chain)
             .ok_or_else(|| CertificateError::of(&self.certificate, "is no certificate of X.509"))?;
         let mut config = builder
-            .with_client_cert_verifier(verifier)
+            .with_client_cert_verifier(Arc::clone(&verifier))
             .with_single_cert(chain, key)
             .map_err(|error| match error {
                 rustls::Error::InconsistentKeys(_) => {
@@ -135,22 +159,31 @@ impl Files {
         // HTTP/2 is not served: its streams would be one more thing to bound.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Loaded {
-            config: Arc::new(config),
+            current: Current {
+                config: Arc::new(config),
+                verifier,
+            },
             summary,
         })
     }
 }
 
 struct Loaded {
-    config: Arc<ServerConfig>,
+    current: Current,
     summary: CertificateSummary,
+}
+
+/// What connections begin with, and who verifies clients' certificates.
+struct Current {
+    config: Arc<ServerConfig>,
+    verifier: Arc<dyn ClientCertVerifier>,
 }
 
 /// What handshakes are made with, and the files that it is made of.
 pub struct Certificates {
     files: Files,
-    current: Mutex<Arc<ServerConfig>>,
-    seen: Mutex<[Stamp; 3]>,
+    current: Mutex<Current>,
+    seen: Mutex<Stamps>,
     summary: CertificateSummary,
 }
 
@@ -169,12 +202,13 @@ impl Certificates {
             certificate: config.certificate.value.clone(),
             key: config.key.value.clone(),
             client_ca: config.client_ca.as_ref().map(|path| path.value.clone()),
+            client_crl: config.client_crl.as_ref().map(|path| path.value.clone()),
         };
         let seen = files.stamps();
-        let Loaded { config, summary } = files.load()?;
+        let Loaded { current, summary } = files.load()?;
         Ok(Self {
             files,
-            current: Mutex::new(config),
+            current: Mutex::new(current),
             seen: Mutex::new(seen),
             summary,
         })
@@ -188,7 +222,17 @@ impl Certificates {
 
     /// What the next handshake is made with.
     pub(super) fn current(&self) -> Arc<ServerConfig> {
-        Arc::clone(&lock(&self.current))
+        Arc::clone(&lock(&self.current).config)
+    }
+
+    /// Whether the certificate that a client has shown, with those behind it, would be taken again at `now`: it has not
+    /// expired, nor been revoked since.
+    pub(super) fn takes(&self, shown: &[CertificateDer<'_>], now: UnixTime) -> bool {
+        let verifier = Arc::clone(&lock(&self.current).verifier);
+        let verified = shown
+            .split_first()
+            .map(|(own, behind)| verifier.verify_client_cert(own, behind, now));
+        matches!(verified, Some(Ok(_)))
     }
 
     /// Reads the files again where one has changed, or always if that is forced; none where there was nothing to do.
@@ -200,19 +244,56 @@ impl Certificates {
             return None;
         }
         let loaded = self.files.load();
-        Some(loaded.map(|Loaded { config, summary }| {
-            *lock(&self.current) = config;
+        Some(loaded.map(|Loaded { current, summary }| {
+            *lock(&self.current) = current;
             summary
         }))
     }
 }
 
 fn read(file: File) -> io::Result<Vec<u8>> {
+    read_up_to(LONGEST, file)
+}
+
+fn read_up_to(longest: u64, file: File) -> io::Result<Vec<u8>> {
     let mut octets = Vec::new();
-    file.take(LONGEST + 1).read_to_end(&mut octets)?;
-    match octets.len() as u64 > LONGEST {
-        true => Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than 1 MiB")),
+    file.take(longest + 1).read_to_end(&mut octets)?;
+    match octets.len() as u64 > longest {
+        true => {
+            let words = format!("longer than {} MiB", longest >> 20);
+            Err(io::Error::new(io::ErrorKind::FileTooLarge, words))
+        }
         false => Ok(octets),
+    }
+}
+
+/// The lists of revoked certificates in a file.
+fn revocation_lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, CertificateError> {
+    let fault = |why: &dyn fmt::Display| CertificateError::of(path, why);
+    let octets = File::open(path).and_then(|file| read_up_to(LONGEST_LISTS, file));
+    let octets = octets.map_err(|error| fault(&error))?;
+    let lists = CertificateRevocationListDer::pem_slice_iter(&octets).collect::<Result<Vec<_>, _>>();
+    let lists = lists.map_err(|error| fault(&error))?;
+    if lists.is_empty() {
+        return Err(fault(&"has no CRL in PEM"));
+    }
+    lists.iter().for_each(|list| warn_if_old(path, list));
+    Ok(lists)
+}
+
+/// A list that is not valid any more says nothing: no certificate of its authority is taken. The daemon starts all the
+/// same, for there are tokens, too.
+fn warn_if_old(path: &Path, list: &[u8]) {
+    let Ok(list) = CertificateList::from_der(list) else {
+        return;
+    };
+    let until = list
+        .tbs_cert_list
+        .next_update
+        .map(|until| until.to_unix_duration());
+    if until.is_some_and(|until| until.as_secs() < UnixTime::now().as_secs()) {
+        let (file, authority) = (path.display(), list.tbs_cert_list.issuer);
+        warn!(%file, %authority, "API CRL expired: no client's certificate of this authority is taken");
     }
 }
 

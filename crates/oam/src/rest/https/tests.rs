@@ -6,9 +6,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use config::CallerRole;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, IsCa, Issuer, KeyIdMethod, KeyPair,
+    RevokedCertParams, SanType, date_time_ymd,
+};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
@@ -89,6 +92,17 @@ fn config(directory: &Path, rest: &str) -> HttpsConfig {
     config
 }
 
+fn sources(tokens: &Arc<TokenStore>) -> HttpsSources {
+    let (client, server) = query_channel();
+    // So each query fails at once.
+    drop(server);
+    HttpsSources {
+        tokens: Some(Arc::clone(tokens)),
+        service: Service::new(client, Arc::new(Vec::new)),
+        reload: Arc::default(),
+    }
+}
+
 impl Server {
     fn new(name: &str, rest: &str) -> Self {
         let path = std::env::temp_dir().join(format!("https-{name}-{}", std::process::id()));
@@ -98,15 +112,7 @@ impl Server {
         fs::write(path.join("authority"), &authority).unwrap();
         store_pair(&path, &signed(&issuer, dns("localhost")));
         let tokens = Arc::new(TokenStore::open(&path.join("tokens")).unwrap());
-        let (client, server) = query_channel();
-        // So each query fails at once.
-        drop(server);
-        let sources = HttpsSources {
-            tokens: Some(Arc::clone(&tokens)),
-            service: Service::new(client, Arc::new(Vec::new)),
-            reload: Arc::default(),
-        };
-        let listener = HttpsListener::open(&config(&path, rest), sources).unwrap();
+        let listener = HttpsListener::open(&config(&path, rest), sources(&tokens)).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -133,8 +139,8 @@ impl Server {
             .token
     }
 
-    /// What comes back for these octets, until the connection ends; and the certificate that the server showed.
-    fn exchange(&self, certificate: Option<&Pair>, sent: &str) -> io::Result<(String, Vec<u8>)> {
+    /// A client's view of TLS.
+    fn client(&self, certificate: Option<&Pair>) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots
             .add(CertificateDer::from_pem_slice(self.authority.as_bytes()).unwrap())
@@ -144,19 +150,24 @@ impl Server {
             .with_protocol_versions(&[&rustls::version::TLS13])
             .unwrap()
             .with_root_certificates(roots);
-        let config = match certificate {
+        Arc::new(match certificate {
             None => builder.with_no_client_auth(),
             Some(pair) => {
                 let chain = vec![CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap()];
                 let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
                 builder.with_client_auth_cert(chain, key).unwrap()
             }
-        };
+        })
+    }
+
+    /// What comes back for these octets, until the connection ends; and the certificate that the server showed.
+    fn exchange(&self, certificate: Option<&Pair>, sent: &str) -> io::Result<(String, Vec<u8>)> {
+        let config = self.client(certificate);
         let address = self.listener.addresses()[0];
         self.runtime.block_on(async move {
             let stream = TcpStream::connect(address).await?;
             let name = ServerName::try_from("localhost").unwrap();
-            let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+            let mut stream = TlsConnector::from(config).connect(name, stream).await?;
             stream.write_all(sent.as_bytes()).await?;
             let mut answer = Vec::new();
             // A peer may end without saying so.
@@ -238,6 +249,145 @@ fn callers_have_the_role_of_a_name_in_their_certificate() {
         ),
         401
     );
+}
+
+/// A CRL of an authority, valid until a year, with these serial numbers.
+fn revoking(by: &Issuer<'static, KeyPair>, until: i32, serials: &[u64]) -> String {
+    let revoked = serials.iter().map(|serial| RevokedCertParams {
+        serial_number: (*serial).into(),
+        revocation_time: date_time_ymd(2024, 1, 2),
+        reason_code: None,
+        invalidity_date: None,
+    });
+    let list = CertificateRevocationListParams {
+        this_update: date_time_ymd(2024, 1, 1),
+        next_update: date_time_ymd(until, 1, 1),
+        crl_number: 1.into(),
+        issuing_distribution_point: None,
+        revoked_certs: revoked.collect(),
+        key_identifier_method: KeyIdMethod::Sha256,
+    };
+    list.signed_by(by).unwrap().pem().unwrap()
+}
+
+fn signed_as(by: &Issuer<'static, KeyPair>, serial: u64) -> Pair {
+    let mut params = CertificateParams::new([]).unwrap();
+    params.subject_alt_names = dns("operator.example");
+    params.serial_number = Some(serial.into());
+    let key = KeyPair::generate().unwrap();
+    Pair {
+        certificate: params.signed_by(&key, by).unwrap().pem(),
+        key: key.serialize_pem(),
+    }
+}
+
+/// With a CRL that is written once the directory is there.
+fn server_with_crl(name: &str) -> (Server, PathBuf) {
+    let server = Server::new(name, "");
+    let file = server.scratch.0.join("crl");
+    fs::write(&file, revoking(&server.issuer, 2_200, &[])).unwrap();
+    let rest = format!(", client_crl: {}", file.display());
+    let listener = HttpsListener::open(&config(&server.scratch.0, &rest), sources(&server.tokens)).unwrap();
+    (Server { listener, ..server }, file)
+}
+
+fn is_refused(server: &Server, pair: &Pair) -> bool {
+    let asked = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    status_of(&server.exchange(Some(pair), asked)) == 0
+}
+
+fn eventually(is_so: impl Fn() -> bool) {
+    for _ in 0..200 {
+        if is_so() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    panic!("it did not come to be");
+}
+
+#[test]
+fn a_revoked_certificate_is_refused_and_ends_what_it_has_opened() {
+    let (server, file) = server_with_crl("revoked");
+    let [one, other] = [5, 6].map(|serial| signed_as(&server.issuer, serial));
+    assert!(!is_refused(&server, &one) && !is_refused(&server, &other));
+    // It keeps its connection, and asks for nothing more: that would end by itself after `HEAD_PATIENCE`.
+    let config = server.client(Some(&one));
+    let ended = server.runtime.block_on(async {
+        let stream = TcpStream::connect(server.listener.addresses()[0]).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut stream = TlsConnector::from(config).connect(name, stream).await.unwrap();
+        let asked = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        stream.write_all(asked.as_bytes()).await.unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).await.unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200");
+        fs::write(&file, revoking(&server.issuer, 2_200, &[5, 77])).unwrap();
+        // Without saying so, perhaps.
+        timeout(Duration::from_secs(10), stream.read_to_end(&mut Vec::new())).await
+    });
+    assert!(ended.is_ok());
+    assert!(is_refused(&server, &one));
+    assert!(!is_refused(&server, &other));
+    // What is no CRL is not taken, and what was revoked stays so.
+    fs::write(&file, "nothing").unwrap();
+    thread::sleep(2 * FILES_LOOK);
+    assert!(is_refused(&server, &one) && !is_refused(&server, &other));
+    // An authority may take it back.
+    fs::write(&file, revoking(&server.issuer, 2_200, &[])).unwrap();
+    eventually(|| !is_refused(&server, &one));
+    // Tokens do not depend on it.
+    fs::write(&file, revoking(&server.issuer, 2_025, &[])).unwrap();
+    eventually(|| is_refused(&server, &other));
+    let token = server.token("v", CallerRole::Viewer);
+    let header = format!("Authorization: Bearer {token}\r\n");
+    assert_eq!(server.status(None, "GET", "/openapi.json", &header), 200);
+}
+
+#[test]
+fn an_authority_without_a_crl_of_its_own_is_not_believed() {
+    let (server, file) = server_with_crl("without-crl");
+    let pair = signed_as(&server.issuer, 5);
+    assert!(!is_refused(&server, &pair));
+    // Another authority's list is none of this one, whatever its name; nor is one that it has not signed.
+    fs::write(&file, revoking(&authority(), 2_200, &[])).unwrap();
+    eventually(|| is_refused(&server, &pair));
+    fs::write(&file, revoking(&server.issuer, 2_200, &[])).unwrap();
+    eventually(|| !is_refused(&server, &pair));
+}
+
+#[test]
+fn lists_that_cannot_be_used_are_named() {
+    let (server, file) = server_with_crl("crl-files");
+    let rest = format!(", client_crl: {}", file.display());
+    let fault = || {
+        let loaded = Certificates::load(&config(&server.scratch.0, &rest));
+        loaded.map(|_| ()).unwrap_err().to_string()
+    };
+    let name = file.display().to_string();
+    for (text, words) in [
+        ("", "has no CRL in PEM"),
+        (
+            "-----BEGIN X509 CRL-----\nMAA=\n-----END X509 CRL-----\n",
+            "not understood",
+        ),
+        ("-----BEGIN X509 CRL-----\n!\n-----END X509 CRL-----\n", ""),
+    ] {
+        fs::write(&file, text).unwrap();
+        assert!(
+            fault().starts_with(&name) && fault().contains(words),
+            "{}",
+            fault()
+        );
+    }
+    fs::remove_file(&file).unwrap();
+    assert!(
+        fault().starts_with(&name) && fault().contains("No such file"),
+        "{}",
+        fault()
+    );
+    fs::write(&file, vec![b'x'; (16 << 20) + 1]).unwrap();
+    assert!(fault().contains("longer than 16 MiB"), "{}", fault());
 }
 
 fn status_of(answer: &io::Result<(String, Vec<u8>)>) -> u16 {

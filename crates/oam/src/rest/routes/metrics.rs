@@ -62,6 +62,7 @@ async fn scrape(service: &Service) -> Result<Scrape, Problem> {
     if let Some(gauges) = &service.gauges {
         workers.holdings = (gauges.holdings)();
         workers.buffers = (gauges.buffers)();
+        workers.groups = (gauges.group_totals)();
         workers.nat = (gauges.nat_counts)();
         workers.egress = (gauges.egress)();
         workers.accelerators = (gauges.accelerators)();

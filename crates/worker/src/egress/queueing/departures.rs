@@ -144,9 +144,11 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             let gathered = batch.len();
             let can = exit.tx.send_batch(exit.io, exit.stats, way, batch);
             let left = batch.len();
-            let sent = self.records.drain(..gathered - left);
-            for node in sent.filter_map(|record| record.node) {
-                self.standing[usize::from(node)] -= 1;
+            for record in self.records.drain(..gathered - left) {
+                record.charge.count_group(exit.blocks);
+                if let Some(node) = record.node {
+                    self.standing[usize::from(node)] -= 1;
+                }
             }
             put_back(queue, batch, &mut self.records, port);
             if gathered > left {
