@@ -117,6 +117,7 @@ impl AlarmWatch {
         let holdings = (gauges.holdings)();
         let used = holdings.iter().map(|holding| holding.flows as u64).sum();
         seen.flows = (used, gauges.flow_entries_limit * threads.len() as u64);
+        seen.egress = (gauges.egress)();
         let accelerators = (gauges.accelerators)();
         let contacts = accelerators.iter().map(|view| view.map(|view| view.is_ready));
         seen.note_contacts(contacts);
