@@ -348,10 +348,11 @@ fn draw_queue_list(frame: &mut Frame<'_>, area: Rect, queues: &Queues, list: &Qu
     let mut words = vec![
         Line::default(),
         Line::from(format!(
-            "{}; {} and {} wait",
+            "{}; {}, {} of {} wait",
             of(list.queues, list.queues_limit, "queues"),
             of(list.packets, list.packets_limit, "packets"),
-            of(list.octets, list.octets_limit, "octets")
+            scaled(list.octets as f64, "B"),
+            scaled(list.octets_limit as f64, "B"),
         )),
     ];
     if list.lacking > 0 {
