@@ -20,7 +20,7 @@ PORT = 41000
 
 
 class Stream:
-    """Numbered packets to a UE, some at once and then so many kbit/s, so that packets wait all the time; and what its gNB
+    """Numbered packets to a UE, some at once and then at a rate, so that packets wait all the time; and what its gNB
     gets of them: (number, seconds of the kernel's clock)."""
 
     def __init__(self, lab, gnb, session, kbit=KBIT):

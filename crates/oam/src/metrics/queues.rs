@@ -87,6 +87,8 @@ const SHAPER_WAITING: Metric = Metric::gauge(
     SHAPER,
     "Sessions that wait because such a rate is used up, each for every class that it waits with.",
 );
+/// What a metric says of a shared rate; `None`: nothing.
+type ShaperReading = fn(&ShaperStatus) -> Option<u64>;
 /// `direction` is empty, and so left out, but for policers.
 const SHAPER: &[&str] = &["shaper", "name", "direction"];
 
@@ -154,7 +156,7 @@ fn write_priorities(to: &mut Exposition, workers: &[EgressCounts]) {
 }
 
 fn write_shapers(to: &mut Exposition, shapers: &[ShaperStatus]) {
-    let families: [(&Metric, fn(&ShaperStatus) -> Option<u64>); 3] = [
+    let families: [(&Metric, ShaperReading); 3] = [
         (&SHAPER_LIMIT, |one| Some(one.rate? / 8)),
         (&SHAPER_BYTES, |one| Some(one.octets)),
         (&SHAPER_WAITING, |one| Some(one.waiting_sessions)),
