@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from lab import (API_CONFIGURATION, EGRESS_CONFIGURATION, GNB6, HOST_CONFIGURATION, LINKS, OAI_LINKS, ROUTERS_CONFIGURATION,
-                 SIZES_CONFIGURATION, SMFS_CONFIGURATION, Lab)
+                 SIZES_CONFIGURATION, SMFS_CONFIGURATION, SMFS_EGRESS_CONFIGURATION, Lab)
 
 FAULTY = "_ws.malformed || _ws.expert.severity == error"
 # Each segment is looked at alone: that one was sent again, or overlaps another, is a matter of the two ends.
@@ -127,8 +127,11 @@ def api_lab(request):
     yield from serve(request, lab, lab.associate)
 
 
-@pytest.fixture(scope="module", params=["af_packet", "accelerator"])
+@pytest.fixture(scope="module", params=["af_packet", "accelerator", "queues"])
 def smf_lab(request):
     """A laboratory for SMFs of several makes at once, without any yet."""
-    lab = Lab(os.environ["SLUICE"], request.param, configuration=SMFS_CONFIGURATION, links=LINKS + OAI_LINKS)
+    driver, configuration = request.param, SMFS_CONFIGURATION
+    if driver == "queues":
+        driver, configuration = "af_packet", SMFS_EGRESS_CONFIGURATION
+    lab = Lab(os.environ["SLUICE"], driver, configuration=configuration, links=LINKS + OAI_LINKS)
     yield from serve(request, lab, lab.add_oai)

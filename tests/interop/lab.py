@@ -89,12 +89,13 @@ HOST_CONFIGURATION = CONFIGURATION.replace("addresses: [{n3}/24]", "addresses: [
 API_CONFIGURATION = CONFIGURATION + "control: {{socket: \"{files}/control\"}}\n"
 
 # What goes to gNBs waits in queues.
-EGRESS_CONFIGURATION = API_CONFIGURATION.replace("addresses: [{n3}/24]", "addresses: [{n3}/24], egress: {{}}") + """\
+EGRESS_CLASSES = """\
 egress:
   classes:
     - {{name: voice, qfis: [1], priority: 0, aqm: tail_drop}}
     - {{name: rest, priority: 1}}
 """
+EGRESS_CONFIGURATION = API_CONFIGURATION.replace("addresses: [{n3}/24]", "addresses: [{n3}/24], egress: {{}}") + EGRESS_CLASSES
 
 # N3 has an IPv6 address as well, and TCP connections agree on what fits.
 SIZES_CONFIGURATION = CONFIGURATION.replace("[{n3}/24]", f"[{{n3}}/24, \"{N3_6}/64\"]").replace(
@@ -140,6 +141,11 @@ instances:""") + f"""
 pools:
   - {{{{name: pool, instance: internet, ipv4: [{CHOSEN_POOL}]}}}}
 """
+
+# The same, and what leaves by any instance waits in queues before.
+SMFS_EGRESS_CONFIGURATION = SMFS_CONFIGURATION.replace("roles: [n3, n9, n4u]", "egress: {{}}, roles: [n3, n9, n4u]") \
+    .replace("access.oai.org,", "access.oai.org, egress: {{}},") \
+    .replace("    roles: [n6]\n", "    roles: [n6]\n    egress: {{}}\n") + EGRESS_CLASSES + "control: {{socket: \"{files}/control\"}}\n"
 
 # A namespace, its end of a veth pair, Sluice's end.
 LINKS = (("ran", "ran0", "n3"), ("dn", "dn0", "n6"))

@@ -17,15 +17,15 @@ from scapy.all import IP, UDP, Raw
 from scapy.contrib.gtp import GTP_U_Header, GTPPDUSessionContainer
 
 from conftest import serve
-from lab import API_CONFIGURATION, DN, N3, Lab, Tunnel, eventually, shown
+from lab import API_CONFIGURATION, DN, EGRESS_CONFIGURATION, N3, Lab, Tunnel, eventually, shown
 
 MONITORING = Path(__file__).resolve().parents[2] / "monitoring"
 DASHBOARDS = sorted((MONITORING / "dashboards").glob("*.json"))
 # The laboratory has no accelerator.
 WITHOUT_SERIES = {"SluiceAcceleratorLost"}
 TARGET, PROMETHEUS = "127.0.0.1:9443", "127.0.0.1:9090"
-# With pools, usage records and a store, of which there are metrics, too. No session of the test is translated.
-METRICS_CONFIGURATION = API_CONFIGURATION + """\
+# With queues, pools, usage records and a store, of which there are metrics, too. No session of the test is translated.
+METRICS_CONFIGURATION = EGRESS_CONFIGURATION + """\
 pools: [{{name: ues, instance: internet, ipv4: [10.47.0.0/24]}}]
 nat_pools: [{{name: cgn, instance: internet, dnn: translated, addresses: [198.51.100.0/30]}}]
 records: {{directory: "{files}/records"}}

@@ -18,7 +18,7 @@ from playwright.sync_api import sync_playwright
 from scapy.all import IP, UDP, Raw
 
 from conftest import serve
-from lab import API_CONFIGURATION, DN, N6, Lab, Tunnel, eventually
+from lab import DN, EGRESS_CONFIGURATION, N6, Lab, Tunnel, eventually
 
 UE, IMSI, DNN = "10.45.9.1", "001010000000099", "internet"
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
@@ -29,11 +29,12 @@ VIEWS = {
     "smfs": ("#/smfs", "table:has-text('Refused') tbody tr"),
     "sessions": ("#/sessions", "table tbody tr"),
     "drops": ("#/drops", "table:has-text('What to do') tbody tr"),
+    "queues": ("#/queues", "table:has-text('Marked') tbody tr"),
     "alarms": ("#/alarms", "table:has-text('watermark') tbody tr"),
     "configuration": ("#/configuration", "table:has-text('in effect') tbody tr"),
 }
 # One session is an alarm, so that there is one.
-PAGE_CONFIGURATION = API_CONFIGURATION + "alarms: {{watermarks: [{{of: sessions, at: 1}}]}}\n"
+PAGE_CONFIGURATION = EGRESS_CONFIGURATION + "alarms: {{watermarks: [{{of: sessions, at: 1}}]}}\n"
 # Tables without a row say so in these words alone.
 MAY_BE_EMPTY = {"No request was refused.", "No SMF has refused a request.", "Everything that came was served.", "None."}
 # Rules of WCAG 2.1, levels A and AA.
@@ -182,6 +183,23 @@ def test_traffic_is_seen(world):
     rows = page.inner_text("table:has-text('Busy')").splitlines()
     assert any(row.startswith("0") for row in rows), rows
     assert page.locator(".charts canvas").count() == 2
+    watched.close()
+
+
+def test_queues_and_their_rates_are_seen(world):
+    browser, address, _ = world
+    watched = Watched(browser, address, WIDE, "light")
+    page = watched.open("queues")
+
+    def row(name):
+        return page.inner_text(f"table tbody tr:has(th:text-is('{name}'))").split("\t")
+    # All of the traffic's downlink is of the last class, and waits for no rate: it leaves in less than 100 ms.
+    eventually(lambda: re.fullmatch(r"\d+\.\d\d\s*ms", row("1")[4].strip()), "how long packets have waited")
+    assert row("1")[1] == "rest" and re.match(r"[1-9]", row("1")[5]), row("1")
+    assert row("0")[1] == "voice" and row("0")[4].strip() == "–", row("0")
+    assert re.match(r"no limit", row("instance access")[1]), row("instance access")
+    eventually(lambda: re.match(r"[1-9][\d.]*\s*kbit/s", row("instance access")[2]), "what is sent")
+    assert re.search(r"[1-9]\d* of [\d,]+ queues; ", page.inner_text("main")), page.inner_text("main")
     watched.close()
 
 

@@ -10,7 +10,7 @@ from scapy.all import IP, TCP, UDP, ICMPv6ND_RA, ICMPv6ND_RS, IPv6, Raw
 from scapy.contrib.gtp import GTP_U_Header, GTPPDUSessionContainer
 
 from conftest import tshark
-from lab import ASKED_SMF, CHOSEN_POOL, DN, DN6, GNB, N3, OAI_DN, OAI_GNB, OAI_N3, OTHER_GNB, SMF_GTPU
+from lab import ASKED_SMF, CHOSEN_POOL, DN, DN6, GNB, N3, OAI_DN, OAI_GNB, OAI_N3, OTHER_GNB, SMF_GTPU, shown
 
 LOCAL = {"open5gs": "127.0.0.2", "free5gc": "127.0.0.3", "sdcore": "127.0.0.4", "oai": "127.0.0.5"}
 QFI = {"open5gs": 1, "free5gc": 1, "sdcore": 9, "oai": 9}
@@ -687,3 +687,12 @@ def test_zz_all_is_given_back_with_the_association(network):
         smf("associate")
         Session(network, name)
         smf("release")
+
+
+def test_zz_packets_have_waited_in_queues(smf_lab):
+    """Where the laboratory has them: all tests above have seen no other packets, octets and reports for it."""
+    if "egress:" not in smf_lab.configuration:
+        pytest.skip("no queues")
+    rows = shown(smf_lab, "queues")["priorities"]
+    assert [row["classes"] for row in rows] == [["voice"], ["rest"]]
+    assert all(row["departed_packets"] > 50 and not row["dropped"] for row in rows), rows

@@ -13,6 +13,8 @@ pub struct ClassView {
     pub departed: u64,
     /// Their octets.
     pub departed_octets: u64,
+    /// Nanoseconds that they had waited, all together.
+    pub waited: u64,
     /// Of these, how many were marked.
     pub marks: u64,
     /// Packets refused or lost, by [`LossReason`]; those without a queue are not among them.

@@ -49,6 +49,8 @@ struct World {
     arrived: u64,
     left: u64,
     lost: u64,
+    /// What those that left had waited.
+    waited: u64,
 }
 
 fn limits() -> Limits {
@@ -90,6 +92,7 @@ impl World {
             arrived: 0,
             left: 0,
             lost: 0,
+            waited: 0,
         }
     }
 
@@ -377,6 +380,7 @@ impl World {
             self.nodes[home][node].1.pass(now, octets + u32::from(OVERHEAD));
         }
         self.left += 1;
+        self.waited += departure.sojourn;
     }
 
     /// In = out + lost + held.
@@ -398,6 +402,12 @@ impl World {
             held += packets as u64;
         }
         assert_eq!(self.arrived, self.left + self.lost + held);
+        let classes = (0..Class::COUNT as u8).map(Class::new);
+        let views = classes.flat_map(|class| self.managers.iter().map(move |manager| manager.class(class)));
+        assert_eq!(
+            views.fold((0, 0), |sum, view| (sum.0 + view.departed, sum.1 + view.waited)),
+            (self.left, self.waited)
+        );
     }
 
     fn check_windows(&self) {

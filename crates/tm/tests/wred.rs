@@ -218,3 +218,40 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_queue_that_was_idle_begins_anew_however_long_it_was() {
+    // The last are whole rounds of the stamps that packets have, and a day.
+    let round = 64_u64 << 32;
+    let slow = WredProfile {
+        weight_log2: 9,
+        ..PROFILE
+    };
+    for idle in [
+        1_000_000_000,
+        round,
+        round + 1_000_000,
+        314 * round,
+        86_400_000_000_000,
+    ] {
+        let mut world = World::new(&slow);
+        let (taken, _) = world.hold(u32::MAX, Colour::Green, Ecn::NotEct, 5_000);
+        assert_eq!(
+            taken.last(),
+            Some(&false),
+            "the average is above the upper threshold"
+        );
+        let mut empty = 5_000 * 8_000;
+        while world.octets() > 0 {
+            empty += 8_000;
+            world.depart(empty);
+        }
+        for _ in 0..10 {
+            assert_eq!(
+                world.arrive(Colour::Green, Ecn::NotEct, empty + idle),
+                Ok(()),
+                "{idle} ns"
+            );
+        }
+    }
+}

@@ -68,6 +68,10 @@ pub struct EgressCounts {
     pub packets_limit: usize,
     /// Octets of the IP packets that wait.
     pub octets: u64,
+    /// Octets that may wait.
+    pub octets_limit: u64,
+    /// Directions of sessions that there was no room for.
+    pub lacking: usize,
     /// By priority.
     pub priorities: [ClassView; Self::PRIORITIES],
 }

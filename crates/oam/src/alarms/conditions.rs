@@ -49,6 +49,7 @@ pub fn conditions(now: Nanos, control: &Control, seen: &mut Seen) -> Vec<Conditi
     }
     add_accelerators(&mut found, seen);
     found.extend(near(Kind::FlowsNearLimit, "", seen.flows.0, seen.flows.1));
+    add_queues(&mut found, seen);
     let marks = seen.watermarks.iter();
     found.extend(marks.filter_map(|mark| watermark(mark, count_of(mark, control, seen))));
     add_records(&mut found, now, seen);
@@ -145,6 +146,32 @@ fn add_nat_pools(found: &mut Vec<Condition>, now: Nanos, control: &Control, seen
             }
         };
         found.push(raised(Kind::NatPoolExhausted, &pool.name, text));
+    }
+}
+
+/// Each worker has room of its own: another one's is of no use to its sessions.
+fn add_queues(found: &mut Vec<Condition>, seen: &Seen) {
+    let workers = seen.egress.iter().enumerate();
+    for (worker, counts) in workers.filter(|(_, counts)| counts.queues_limit > 0).take(MOST) {
+        let worker = worker.to_string();
+        let (queues, most) = (counts.queues as u64, counts.queues_limit as u64);
+        found.extend(near(Kind::EgressQueuesNearLimit, &worker, queues, most));
+        if counts.lacking > 0 {
+            let text =
+                "sessions have no queues for want of room: their packets do not wait, and rates that queues \
+                        would keep are not kept"
+                    .to_owned();
+            found.push(raised(Kind::EgressQueuesLacking, &worker, text));
+        }
+        let packets = (counts.packets as u64, counts.packets_limit as u64);
+        let pools = [
+            ("packets", packets),
+            ("octets", (counts.octets, counts.octets_limit)),
+        ];
+        for (what, (used, limit)) in pools {
+            let object = format!("{worker} {what}");
+            found.extend(near(Kind::EgressPoolNearFull, &object, used, limit));
+        }
     }
 }
 
@@ -273,6 +300,7 @@ fn add_store(found: &mut Vec<Condition>, seen: &Seen) {
 #[cfg(test)]
 mod tests {
     use rules::model::SNssai;
+    use worker::EgressCounts;
 
     use super::super::list::{Alarms, At};
     use super::super::seen::Fault;
@@ -336,6 +364,59 @@ mod tests {
                 (Kind::DiskNearFull, Level::Keeps),
                 (Kind::DiskNearFull, Level::Raises)
             ]
+        );
+    }
+
+    #[test]
+    fn queues_raise_alarms_of_the_worker_that_lacks_room() {
+        let counts = EgressCounts {
+            queues: 50,
+            queues_limit: 100,
+            packets: 10,
+            packets_limit: 1_000,
+            octets: 10_000,
+            octets_limit: 100_000,
+            ..EgressCounts::default()
+        };
+        let kinds = |worker: EgressCounts| {
+            let seen = Seen {
+                // Workers of a UPF without queues have no limit, and none is near.
+                egress: vec![EgressCounts::default(), counts, worker],
+                ..Seen::default()
+            };
+            let mut found = Vec::new();
+            add_queues(&mut found, &seen);
+            let found = found.into_iter().map(|one| (one.kind, one.object, one.level));
+            found.collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(counts), []);
+        let one = |kind, object: &str, level| vec![(kind, object.to_owned(), level)];
+        let queues = |queues| {
+            let mut counts = counts;
+            counts.queues = queues;
+            kinds(counts)
+        };
+        assert_eq!(queues(90), one(Kind::EgressQueuesNearLimit, "2", Level::Raises));
+        assert_eq!(queues(86), one(Kind::EgressQueuesNearLimit, "2", Level::Keeps));
+        // A session that grows has queues of the reserve.
+        assert_eq!(queues(120), one(Kind::EgressQueuesNearLimit, "2", Level::Raises));
+        let lacking = EgressCounts { lacking: 1, ..counts };
+        assert_eq!(kinds(lacking), one(Kind::EgressQueuesLacking, "2", Level::Raises));
+        let packets = EgressCounts {
+            packets: 950,
+            ..counts
+        };
+        assert_eq!(
+            kinds(packets),
+            one(Kind::EgressPoolNearFull, "2 packets", Level::Raises)
+        );
+        let octets = EgressCounts {
+            octets: 99_000,
+            ..counts
+        };
+        assert_eq!(
+            kinds(octets),
+            one(Kind::EgressPoolNearFull, "2 octets", Level::Raises)
         );
     }
 

@@ -71,6 +71,12 @@ kinds! {
     SessionsNearLimit "sessions_near_limit" Warning "Quality of Service" "Threshold Crossed";
     /// The flow entries of the workers are near their limit.
     FlowsNearLimit "flows_near_limit" Warning "Quality of Service" "Threshold Crossed";
+    /// A worker has room for few more queues before ports.
+    EgressQueuesNearLimit "egress_queues_near_limit" Warning "Quality of Service" "Threshold Crossed";
+    /// Sessions have no queues before ports, because there was no room for them.
+    EgressQueuesLacking "egress_queues_lacking" Major "Quality of Service" "Resource At or Nearing Capacity";
+    /// Nearly as many packets wait before ports as may.
+    EgressPoolNearFull "egress_pool_near_full" Minor "Quality of Service" "Congestion";
     /// A count has reached what the configuration says.
     Watermark "watermark" Warning "Quality of Service" "Threshold Crossed";
     /// The disk takes no usage records.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use config::Watermark;
 use flow::{Nanos, SessionGroupTotal};
+use worker::EgressCounts;
 
 use super::rates::Rates;
 use crate::values::{RecordsStatus, StoreStatus};
@@ -30,6 +31,8 @@ pub struct Seen {
     pub watermarks: Vec<Watermark>,
     /// Flow entries of all workers, and those that there is room for.
     pub flows: (u64, u64),
+    /// What waits before ports, by worker.
+    pub egress: Vec<EgressCounts>,
     /// Why the audit log was not written last, and where it is.
     pub audit: Option<Fault>,
     /// File systems that the daemon writes to.

@@ -87,7 +87,7 @@ fn write(format: Format, most: usize, scrape: &Scrape) -> Exposition {
         nat::write(&mut to, &scrape.nat_pools, &scrape.workers.nat);
     }
     if scrape.workers.egress.iter().any(|worker| worker.queues_limit > 0) {
-        queues::write(&mut to, &scrape.workers.egress);
+        queues::write(&mut to, &scrape.workers.egress, &scrape.shapers);
     }
     accelerator::write(&mut to, &scrape.workers.accelerators);
     // Last: of these there may be more than there is room for.
@@ -111,7 +111,8 @@ mod tests {
     use super::*;
     use crate::values::{
         ContentRow, N4Message, N4Status, NatPoolRow, PortList, PortRow, RecordsState, RecordsStatus,
-        RestoredSessions, StoreState, StoreStatus, UnreportedCounts, accelerator_view,
+        RestoredSessions, ShaperPart, ShaperStatus, StoreState, StoreStatus, UnreportedCounts,
+        accelerator_view,
     };
 
     /// Compares a page of docs/reference with what the code says; `SLUICE_GOLDEN=write` writes it.
@@ -224,6 +225,7 @@ mod tests {
             store: Some(store()),
             contents: vec![content("video", Some(100)), content("video", None)],
             nat_pools: vec![nat_pool()],
+            shapers: vec![shaper(None), shaper(Some(100_000_000))],
             busiest_worker: 0.2,
         }
     }
@@ -240,6 +242,27 @@ mod tests {
         SessionGroupTotal {
             packets: [3, 4],
             octets: [300, 4_000],
+        }
+    }
+
+    fn shaper(rate: Option<u64>) -> ShaperStatus {
+        let (kind, name, direction) = match rate {
+            None => ("port", "ran", None),
+            Some(_) => ("policer", "iot", Some("downlink".into())),
+        };
+        ShaperStatus {
+            kind: kind.into(),
+            name: name.into(),
+            direction,
+            rate,
+            sends: 8_000,
+            octets: 12_345,
+            waiting_sessions: 7,
+            workers: vec![ShaperPart {
+                rate,
+                sends: 8_000,
+                waiting_sessions: 7,
+            }],
         }
     }
 
@@ -387,6 +410,31 @@ mod tests {
         }
         scrape.nat_pools.clear();
         assert!(!render(Format::Prometheus, &scrape).contains("sluice_nat_"));
+    }
+
+    #[test]
+    fn queues_and_their_rates_are_there_if_there_are_any() {
+        let mut scrape = scrape(2);
+        scrape.workers.egress[1].lacking = 3;
+        scrape.workers.egress[1].priorities[2].waited = 1_500_000_000;
+        let text = render(Format::Prometheus, &scrape);
+        let policer = "shaper=\"policer\",name=\"iot\",direction=\"downlink\"";
+        let port = "shaper=\"port\",name=\"ran\"";
+        for line in [
+            "sluice_egress_queues{worker=\"1\"} 3".to_owned(),
+            "sluice_egress_queues_lacking 3".to_owned(),
+            "sluice_egress_wait_seconds_total{priority=\"2\"} 1.5".to_owned(),
+            format!("sluice_egress_shaper_limit_bytes_per_second{{{policer}}} 12500000"),
+            format!("sluice_egress_shaper_bytes_total{{{policer}}} 12345"),
+            format!("sluice_egress_shaper_bytes_total{{{port}}} 12345"),
+            format!("sluice_egress_shaper_waiting_sessions{{{policer}}} 7"),
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+        let no_limit = format!("sluice_egress_shaper_limit_bytes_per_second{{{port}}}");
+        assert!(!text.contains(&no_limit), "{text}");
+        scrape.workers.egress = vec![EgressCounts::default(); 2];
+        assert!(!render(Format::Prometheus, &scrape).contains("sluice_egress_"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use worker::{ClassView, EgressCounts, LossReason};
 
 use super::exposition::{Exposition, Metric, Reading};
-use crate::values::label;
+use crate::values::{ShaperStatus, label};
 
 const QUEUES: Metric = Metric::gauge(
     "sluice_egress_queues",
@@ -25,6 +25,21 @@ const PACKETS_LIMIT: Metric = Metric::gauge(
     WORKER,
     "Packets that may wait in queues before ports.",
 );
+const BYTES: Metric = Metric::gauge(
+    "sluice_egress_queued_bytes",
+    &[],
+    "Octets of the IP packets that wait in queues before ports.",
+);
+const BYTES_LIMIT: Metric = Metric::gauge(
+    "sluice_egress_queued_bytes_limit",
+    &[],
+    "Octets of IP packets that may wait in queues before ports.",
+);
+const LACKING: Metric = Metric::gauge(
+    "sluice_egress_queues_lacking",
+    &[],
+    "Directions of sessions that have no queues before ports for want of room: their packets do not wait, and rates that queues would keep are not kept.",
+);
 const WORKER: &[&str] = &["worker"];
 const WAITING: Metric = Metric::gauge(
     "sluice_egress_priority_queued_packets",
@@ -41,6 +56,11 @@ const DEPARTED_BYTES: Metric = Metric::counter(
     PRIORITY,
     "Octets of the IP packets that have left queues of a priority.",
 );
+const WAITED: Metric = Metric::counter(
+    "sluice_egress_wait_seconds",
+    PRIORITY,
+    "Seconds that the packets which have left queues of a priority had waited, all together.",
+);
 const MARKED: Metric = Metric::counter(
     "sluice_egress_marked_packets",
     PRIORITY,
@@ -52,9 +72,34 @@ const DROPPED: Metric = Metric::counter(
     &["priority", "reason"],
     "Packets that were dropped in queues of a priority, by reason.",
 );
+const SHAPER_LIMIT: Metric = Metric::gauge(
+    "sluice_egress_shaper_limit_bytes_per_second",
+    SHAPER,
+    "The rate that queues of many sessions have together: of a port, an instance, or a policer that shapes. Absent where there is no limit.",
+);
+const SHAPER_BYTES: Metric = Metric::counter(
+    "sluice_egress_shaper_bytes",
+    SHAPER,
+    "Octets that such a rate has let pass since it was configured, with the headers that it counts.",
+);
+const SHAPER_WAITING: Metric = Metric::gauge(
+    "sluice_egress_shaper_waiting_sessions",
+    SHAPER,
+    "Sessions that wait because such a rate is used up, each for every class that it waits with.",
+);
+/// What a metric says of a shared rate; `None`: nothing.
+type ShaperReading = fn(&ShaperStatus) -> Option<u64>;
+/// `direction` is empty, and so left out, but for policers.
+const SHAPER: &[&str] = &["shaper", "name", "direction"];
 
-/// Writes the metrics of workers that have queues.
-pub(super) fn write(to: &mut Exposition, workers: &[EgressCounts]) {
+/// Writes the metrics of workers that have queues, and of the rates that these have together.
+pub(super) fn write(to: &mut Exposition, workers: &[EgressCounts], shapers: &[ShaperStatus]) {
+    write_workers(to, workers);
+    write_priorities(to, workers);
+    write_shapers(to, shapers);
+}
+
+fn write_workers(to: &mut Exposition, workers: &[EgressCounts]) {
     let of_workers: [(&Metric, Reading<EgressCounts>); 4] = [
         (&QUEUES, |one| one.queues as u64),
         (&QUEUES_LIMIT, |one| one.queues_limit as u64),
@@ -67,6 +112,17 @@ pub(super) fn write(to: &mut Exposition, workers: &[EgressCounts]) {
             family.sample(&[&number.to_string()], value(worker));
         }
     }
+    let of_all: [(&Metric, Reading<EgressCounts>); 3] = [
+        (&BYTES, |one| one.octets),
+        (&BYTES_LIMIT, |one| one.octets_limit),
+        (&LACKING, |one| one.lacking as u64),
+    ];
+    for (metric, value) in of_all {
+        to.single(metric, workers.iter().map(value).sum::<u64>());
+    }
+}
+
+fn write_priorities(to: &mut Exposition, workers: &[EgressCounts]) {
     let of_priorities: [(&Metric, Reading<ClassView>); 4] = [
         (&WAITING, |one| one.packets),
         (&DEPARTED, |one| one.departed),
@@ -83,6 +139,11 @@ pub(super) fn write(to: &mut Exposition, workers: &[EgressCounts]) {
             family.sample(&[&priority.to_string()], sum);
         }
     }
+    let mut family = to.family(&WAITED);
+    for priority in 0..EgressCounts::PRIORITIES {
+        let nanos = workers.iter().map(|worker| worker.priorities[priority].waited);
+        family.sample(&[&priority.to_string()], nanos.sum::<u64>() as f64 / 1e9);
+    }
     let mut family = to.family(&DROPPED);
     for priority in 0..EgressCounts::PRIORITIES {
         for (place, reason) in LossReason::ALL.into_iter().enumerate() {
@@ -90,6 +151,23 @@ pub(super) fn write(to: &mut Exposition, workers: &[EgressCounts]) {
                 .iter()
                 .map(|worker| worker.priorities[priority].drops[place]);
             family.sample(&[&priority.to_string(), label(reason)], own.sum::<u64>());
+        }
+    }
+}
+
+fn write_shapers(to: &mut Exposition, shapers: &[ShaperStatus]) {
+    let families: [(&Metric, ShaperReading); 3] = [
+        (&SHAPER_LIMIT, |one| Some(one.rate? / 8)),
+        (&SHAPER_BYTES, |one| Some(one.octets)),
+        (&SHAPER_WAITING, |one| Some(one.waiting_sessions)),
+    ];
+    for (metric, value) in families {
+        let mut family = to.family(metric);
+        for shaper in shapers {
+            if let Some(value) = value(shaper) {
+                let direction = shaper.direction.as_deref().unwrap_or_default();
+                family.sample(&[&shaper.kind, &shaper.name, direction], value);
+            }
         }
     }
 }

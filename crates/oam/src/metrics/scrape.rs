@@ -1,6 +1,6 @@
 //! All that a scrape shows.
 
-use crate::values::{ContentRow, NatPoolRow, RecordsStatus, StoreStatus};
+use crate::values::{ContentRow, NatPoolRow, RecordsStatus, ShaperStatus, StoreStatus};
 
 use super::control::ControlSnapshot;
 use super::worker::WorkerSnapshot;
@@ -20,6 +20,8 @@ pub struct Scrape {
     pub contents: Vec<ContentRow>,
     /// Of pools of public addresses.
     pub nat_pools: Vec<NatPoolRow>,
+    /// Of the rates that queues before ports have together.
+    pub shapers: Vec<ShaperStatus>,
     /// The share of time that the busiest worker worked of late, 0 to 1.
     pub busiest_worker: f64,
 }

@@ -58,6 +58,7 @@ static FILES: &[File] = &files! {
     "views/network.js" SCRIPT;
     "views/overview.js" SCRIPT;
     "views/poll.js" SCRIPT;
+    "views/queues.js" SCRIPT;
     "views/session.js" SCRIPT;
     "views/sessions.js" SCRIPT;
     "views/smfs.js" SCRIPT;

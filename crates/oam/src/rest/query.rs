@@ -23,7 +23,7 @@ use super::session_transfer::{Exported, SessionExport};
 use crate::metrics::{ControlSnapshot, GroupCounts};
 use crate::values::{
     ApplicationList, AssociationList, LiveControl, N4Status, NatPoolRow, NeighbourList, PathList, PortList,
-    RouteList, SessionList, ShaperStatus,
+    QueuePlan, RouteList, SessionList,
 };
 use crate::views::{self, PublicEndpoint, SessionQuery};
 use upf::{Control, MirrorFault, MirrorWanted, identifiers};
@@ -90,8 +90,8 @@ enum Query {
     SessionGroups {
         reply: oneshot::Sender<Vec<GroupCounts>>,
     },
-    Shapers {
-        reply: oneshot::Sender<Vec<ShaperStatus>>,
+    Queues {
+        reply: oneshot::Sender<QueuePlan>,
     },
     Nat {
         reply: oneshot::Sender<Vec<NatPoolRow>>,
@@ -326,12 +326,12 @@ impl QueryClient {
         self.ask(|reply| Query::AccessLists { reply }).await
     }
 
-    /// The rates of queues before ports.
+    /// What is configured of queues before ports, and how their rates are kept.
     ///
     /// # Errors
     /// `QueryTimeout`.
-    pub async fn shapers(&self) -> Result<Vec<ShaperStatus>, QueryTimeout> {
-        self.ask(|reply| Query::Shapers { reply }).await
+    pub async fn queue_plan(&self) -> Result<QueuePlan, QueryTimeout> {
+        self.ask(|reply| Query::Queues { reply }).await
     }
 
     /// The sessions of each slice and DNN.
@@ -543,8 +543,8 @@ impl QueryServer {
             Query::SessionGroups { reply } => {
                 let _ = reply.send(views::session_groups(control).collect());
             }
-            Query::Shapers { reply } => {
-                let _ = reply.send(views::shapers(control));
+            Query::Queues { reply } => {
+                let _ = reply.send(views::queue_plan(control));
             }
             Query::Nat { reply } => {
                 let _ = reply.send(views::nat_pools(now, control));
@@ -615,7 +615,7 @@ impl Query {
             Self::Paths { reply } => reply.is_closed(),
             Self::AccessLists { reply } => reply.is_closed(),
             Self::SessionGroups { reply } => reply.is_closed(),
-            Self::Shapers { reply } => reply.is_closed(),
+            Self::Queues { reply } => reply.is_closed(),
             Self::Nat { reply } => reply.is_closed(),
             Self::NatOwner { reply, .. } => reply.is_closed(),
             Self::NatMappings { reply, .. } => reply.is_closed(),

@@ -68,7 +68,7 @@ pub use offload::{
 };
 pub use paths::{PathList, PathRow};
 pub use ports::{PortList, PortRow};
-pub use queues::{QueueList, QueuePriority, SessionQueue, ShaperPart, ShaperStatus};
+pub use queues::{QueueList, QueuePlan, QueuePriority, SessionQueue, ShaperPart, ShaperStatus};
 pub(crate) use queues::{label, way};
 pub use records::{RecordsState, RecordsStatus, UnreportedCounts};
 pub use runtime::{

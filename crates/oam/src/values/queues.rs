@@ -23,11 +23,24 @@ pub struct QueueList {
     pub packets_limit: u64,
     /// Octets of the IP packets that wait.
     pub octets: u64,
-    /// What has waited since the start, by priority, those that never had a packet left out.
+    /// Octets that may wait.
+    pub octets_limit: u64,
+    /// Directions of sessions without the queues that they ought to have, because there was no room for these.
+    pub lacking: u64,
+    /// What has waited since the start, by priority.
     pub priorities: Vec<QueuePriority>,
     /// The rates at which they leave together: of ports, instances, and policers that shape.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub shapers: Vec<ShaperStatus>,
+}
+
+/// What is configured of queues.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueuePlan {
+    /// The rates, and what each worker has of them.
+    pub shapers: Vec<ShaperStatus>,
+    /// The names of classes, by priority.
+    pub classes: BTreeMap<u8, Vec<String>>,
 }
 
 /// A rate that queues of many sessions have together.
@@ -47,6 +60,8 @@ pub struct ShaperStatus {
     pub rate: Option<u64>,
     /// What leaves, bit/s, over some tens of milliseconds, with the headers that the rate counts.
     pub sends: u64,
+    /// Octets that have left since it was configured, with those headers.
+    pub octets: u64,
     /// Sessions that wait because the rate is used up, each for every class that it waits with.
     pub waiting_sessions: u64,
     /// What each worker has of it.
@@ -70,6 +85,9 @@ pub struct ShaperPart {
 pub struct QueuePriority {
     /// The priority; 0 goes first.
     pub priority: u8,
+    /// The classes that have it.
+    #[schema(example = json!(["voice"]))]
+    pub classes: Vec<String>,
     /// Packets that wait.
     pub packets: u64,
     /// Their octets.
@@ -78,6 +96,8 @@ pub struct QueuePriority {
     pub departed_packets: u64,
     /// Their octets.
     pub departed_octets: u64,
+    /// Microseconds that they had waited, all together.
+    pub waited_us: u64,
     /// Of these, how many were marked as having met congestion (ECN).
     pub marked_packets: u64,
     /// Packets that were dropped, by reason: `queue_full`, `pool_share`, `pool_full` (there was no room), `pushed_out`
@@ -136,9 +156,10 @@ fn by_reason(drops: impl IntoIterator<Item = u64>) -> BTreeMap<String, u64> {
 }
 
 impl QueueList {
-    /// Of the counts of all workers, and these rates.
+    /// Of the counts of all workers, and what is configured.
     #[must_use]
-    pub fn of(workers: &[EgressCounts], shapers: Vec<ShaperStatus>) -> Self {
+    pub fn of(workers: &[EgressCounts], plan: QueuePlan) -> Self {
+        let QueuePlan { shapers, mut classes } = plan;
         let sum = |of: fn(&EgressCounts) -> u64| workers.iter().map(of).sum();
         let priorities = (0..EgressCounts::PRIORITIES).map(|priority| {
             let sum =
@@ -151,21 +172,27 @@ impl QueueList {
             });
             QueuePriority {
                 priority: priority as u8,
+                classes: classes.remove(&(priority as u8)).unwrap_or_default(),
                 packets: sum(|one| one.packets),
                 octets: sum(|one| one.octets),
                 departed_packets: sum(|one| one.departed),
                 departed_octets: sum(|one| one.departed_octets),
+                waited_us: sum(|one| one.waited) / 1_000,
                 marked_packets: sum(|one| one.marks),
                 dropped: by_reason(drops),
             }
         });
-        let is_used = |one: &QueuePriority| one.packets + one.departed_packets > 0 || !one.dropped.is_empty();
+        let is_used = |one: &QueuePriority| {
+            !one.classes.is_empty() || one.packets + one.departed_packets > 0 || !one.dropped.is_empty()
+        };
         Self {
             queues: sum(|one| one.queues as u64),
             queues_limit: sum(|one| one.queues_limit as u64),
             packets: sum(|one| one.packets as u64),
             packets_limit: sum(|one| one.packets_limit as u64),
             octets: sum(|one| one.octets),
+            octets_limit: sum(|one| one.octets_limit),
+            lacking: sum(|one| one.lacking as u64),
             priorities: priorities.filter(is_used).collect(),
             shapers,
         }
@@ -179,10 +206,12 @@ impl QueueList {
         }
         let mut table = Table::new([
             ">priority",
+            "classes",
             ">waiting",
             ">octets",
             ">left",
             ">octets",
+            ">µs each",
             ">marked",
             "dropped",
         ]);
@@ -190,27 +219,41 @@ impl QueueList {
             let dropped = one.dropped.iter();
             table.row([
                 one.priority.to_string(),
+                list(one.classes.iter().cloned()),
                 grouped(one.packets),
                 grouped(one.octets),
                 grouped(one.departed_packets),
                 grouped(one.departed_octets),
+                grouped(one.waited_us / one.departed_packets.max(1)),
                 grouped(one.marked_packets),
                 list(dropped.map(|(reason, count)| format!("{reason} {}", grouped(*count)))),
             ]);
         }
         format!(
-            "{}{}\nqueues: {} of {}; packets that wait: {} of {}\n",
+            "{}{}\nqueues: {} of {}; packets that wait: {} of {}\n{}",
             table.text(""),
             self.shapers_text(),
             grouped(self.queues),
             grouped(self.queues_limit),
             grouped(self.packets),
-            grouped(self.packets_limit)
+            grouped(self.packets_limit),
+            self.lacking_text(),
         )
     }
 }
 
 impl QueueList {
+    /// What lacks queues.
+    fn lacking_text(&self) -> String {
+        match self.lacking {
+            0 => String::new(),
+            lacking => format!(
+                "without queues for want of room: {} directions of sessions, whose rates are not kept\n",
+                grouped(lacking)
+            ),
+        }
+    }
+
     /// The rates, in kbit/s.
     fn shapers_text(&self) -> String {
         if self.shapers.is_empty() {
@@ -303,6 +346,7 @@ mod tests {
             };
             counts.priorities[1].packets = packets;
             counts.priorities[1].departed = 1_234;
+            counts.priorities[1].waited = 1_234 * 15_000;
             counts.priorities[1].drops[LossReason::Aqm as usize] = 3;
             counts
         };
@@ -316,12 +360,23 @@ mod tests {
             direction: Some("downlink".into()),
             rate: Some(100_000_000),
             sends: 99_500_000,
+            octets: 1_000,
             waiting_sessions: 7,
             workers: vec![part(75_000_000), part(25_000_000)],
         };
-        let both = QueueList::of(&[worker(1), worker(2)], vec![shaper]);
+        let both = QueueList::of(
+            &[worker(1), worker(2)],
+            QueuePlan {
+                shapers: vec![shaper],
+                classes: [(1, vec!["rest".to_owned()]), (7, vec!["bulk".to_owned()])].into(),
+            },
+        );
         assert_eq!((both.queues, both.queues_limit, both.packets), (4, 20, 3));
-        assert_eq!(both.priorities.len(), 1);
+        assert_eq!(both.priorities.len(), 2, "{both:?}");
+        assert_eq!(
+            (both.priorities[0].waited_us, &both.priorities[1].classes[0][..]),
+            (37_020, "bulk")
+        );
         assert_eq!(
             (both.priorities[0].priority, both.priorities[0].dropped["delay"]),
             (1, 6)
@@ -333,6 +388,12 @@ mod tests {
         assert!(
             text.ends_with("queues: 4 of 20; packets that wait: 3 of 200\n"),
             "{text}"
+        );
+        let lacking = QueueList { lacking: 2, ..both };
+        assert!(
+            lacking
+                .text()
+                .contains("\nwithout queues for want of room: 2 directions")
         );
         assert!(QueueList::default().text().contains("no queues"));
     }

@@ -25,4 +25,4 @@ pub use network::{neighbours, routes};
 pub use ports::{paths, ports};
 pub use rows::associations;
 pub use sessions::{SessionQuery, sessions};
-pub use shapers::shapers;
+pub use shapers::queue_plan;

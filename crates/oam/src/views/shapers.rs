@@ -1,17 +1,30 @@
-//! Rates of queues before ports.
+//! What is configured of queues before ports, and how their rates are kept.
+
+use std::collections::BTreeMap;
 
 use flow::Direction;
 use flow::meter::Rate;
 use upf::{Control, EgressShaper, format};
 use worker::EgressRate;
 
-use crate::values::{ShaperPart, ShaperStatus, way};
+use crate::values::{QueuePlan, ShaperPart, ShaperStatus, way};
 
-/// The rates that are configured, and what each worker has of them.
+/// The rates that are configured, what each worker has of them, and the classes of queues.
 #[must_use]
-pub fn shapers(control: &Control) -> Vec<ShaperStatus> {
+pub fn queue_plan(control: &Control) -> QueuePlan {
     let shapers = control.egress_shapers();
-    shapers.iter().map(|shaper| status(control, shaper)).collect()
+    let mut classes: BTreeMap<u8, Vec<String>> = BTreeMap::new();
+    let configured = control.network().egress().into_iter();
+    for class in configured.flat_map(|egress| egress.classes.all()) {
+        classes
+            .entry(class.priority)
+            .or_default()
+            .push(class.name.clone());
+    }
+    QueuePlan {
+        shapers: shapers.iter().map(|shaper| status(control, shaper)).collect(),
+        classes,
+    }
 }
 
 fn status(control: &Control, shaper: &EgressShaper) -> ShaperStatus {
@@ -29,6 +42,7 @@ fn status(control: &Control, shaper: &EgressShaper) -> ShaperStatus {
         direction: direction.map(|direction| way(direction).into()),
         rate: is_limited.then(|| bits(shaper.rate.kbit())),
         sends: bits(shaper.parts.iter().map(|part| part.sends).sum()),
+        octets: shaper.octets,
         waiting_sessions: shaper.parts.iter().map(|part| part.waiting).sum(),
         workers: parts.collect(),
     }

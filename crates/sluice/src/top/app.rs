@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use oam::values::{AlarmList, Live, SessionDetail, SessionList, SessionRow};
+use oam::values::{AlarmList, Live, QueueList, SessionDetail, SessionList, SessionRow};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::queues::Queues;
 
 /// How often an open session is asked for again.
 pub const REFRESH: Duration = Duration::from_secs(2);
@@ -15,6 +17,7 @@ pub const ALARMS: Duration = Duration::from_secs(2);
 pub enum View {
     Overview,
     Drops,
+    Queues,
     Smfs,
     Alarms,
     Sessions,
@@ -31,6 +34,8 @@ pub enum Ask {
     Session { seid: String },
     /// The alarms.
     Alarms,
+    /// The queues before ports.
+    Queues,
 }
 
 /// What the daemon says.
@@ -41,6 +46,8 @@ pub enum Told {
     Sessions(Result<SessionList, String>),
     Session(Box<Result<SessionDetail, String>>),
     Alarms(Result<AlarmList, String>),
+    /// The queues, as they were at a time.
+    Queues(Instant, Result<QueueList, String>),
 }
 
 /// What follows a key.
@@ -87,6 +94,7 @@ pub struct App {
     pub alarms: Option<AlarmList>,
     /// When the alarms were asked for.
     alarms_asked: Option<Instant>,
+    pub queues: Queues,
     pub sessions: Sessions,
     pub session: Session,
     /// Lines above the first that is shown, where there are more than fit.
@@ -101,6 +109,7 @@ impl App {
             lost: None,
             alarms: None,
             alarms_asked: None,
+            queues: Queues::default(),
             sessions: Sessions::default(),
             session: Session::default(),
             scroll: 0,
@@ -124,6 +133,7 @@ impl App {
             }
             // With the connection the figures are lost, too, which is shown.
             Told::Alarms(list) => self.alarms = list.ok(),
+            Told::Queues(at, told) => self.queues.take(at, told),
             Told::Sessions(Err(why)) => {
                 self.sessions.rows.clear();
                 self.sessions.fault = Some(why);
@@ -146,6 +156,9 @@ impl App {
         if self.alarms_asked.is_none_or(is_due) {
             self.alarms_asked = Some(now);
             return Some(Ask::Alarms);
+        }
+        if self.view == View::Queues {
+            return self.queues.is_due(now).then_some(Ask::Queues);
         }
         let session = &mut self.session;
         let is_due = session
@@ -173,6 +186,7 @@ impl App {
             (View::Session, KeyCode::Esc | KeyCode::Backspace | KeyCode::Left) => self.go(View::Sessions),
             (_, KeyCode::Esc | KeyCode::Char('o')) => self.go(View::Overview),
             (_, KeyCode::Char('d')) => self.go(View::Drops),
+            (_, KeyCode::Char('e')) => self.go(View::Queues),
             (_, KeyCode::Char('m')) => self.go(View::Smfs),
             (_, KeyCode::Char('a')) => self.go(View::Alarms),
             (_, KeyCode::Char('?' | 'h')) => self.go(View::Help),
@@ -251,6 +265,7 @@ impl App {
         let lines = match self.view {
             View::Session => self.session.lines.len(),
             View::Drops => self.live.as_ref().map_or(0, |live| live.drops.len()),
+            View::Queues => self.queues.shapers(),
             View::Smfs => self.live.as_ref().map_or(0, |live| live.smfs.len()),
             View::Alarms => self.alarms.as_ref().map_or(0, |list| list.alarms.len()),
             View::Overview | View::Sessions | View::Help => 0,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use oam::values::{AlarmList, Flow, Live, LiveDrop, LiveSmf, LiveWorker, Severity};
+use oam::values::{AlarmList, Flow, Live, LiveDrop, LiveSmf, LiveWorker, QueueList, Severity};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -12,6 +12,7 @@ use upf::format::grouped;
 
 use super::app::{App, Session, Sessions, View};
 use super::numbers::{bits, duration, packets, percent, scaled};
+use super::queues::Queues;
 
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 const DIM: Style = Style::new().fg(Color::DarkGray);
@@ -40,6 +41,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
     match (app.view, &app.live) {
         (View::Help, _) => frame.render_widget(Paragraph::new(HELP), body),
         (View::Alarms, _) => draw_alarms(frame, body, app.alarms.as_ref(), app.scroll),
+        (View::Queues, _) => draw_queues(frame, body, &app.queues, app.scroll),
         (View::Sessions, _) => draw_sessions(frame, body, &app.sessions),
         (View::Session, _) => draw_session(frame, body, &app.session, app.scroll),
         (_, None) => {
@@ -60,6 +62,7 @@ const HELP: &str = "
   s       sessions;  up, down: choose;  Enter: open;  n: more
   /       search sessions: IMSI, SUPI, address, SEID, TEID or DNN
   d       drops, with what to do
+  e       queues before ports (egress), and the rates that they share
   m       SMFs
   a       alarms
   Esc     back
@@ -73,7 +76,7 @@ fn keys_of(app: &App) -> &'static str {
         _ if app.sessions.editing.is_some() => " Enter search   Esc leave it",
         View::Sessions => " up/down choose   Enter open   / search   n more   o overview   q quit",
         View::Session => " up/down scroll   Esc back   o overview   q quit",
-        _ => " o overview  s sessions  / search  d drops  m SMFs  a alarms  ? help  q quit",
+        _ => " o overview  s sessions  d drops  e queues  m SMFs  a alarms  ? help  q quit",
     }
 }
 
@@ -301,6 +304,82 @@ fn draw_drops(frame: &mut Frame<'_>, area: Rect, live: &Live, scroll: usize) {
         ));
     }
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), area);
+}
+
+fn draw_queues(frame: &mut Frame<'_>, area: Rect, queues: &Queues, scroll: usize) {
+    let words = match (&queues.fault, &queues.list) {
+        (Some(why), _) => why.as_str(),
+        (None, None) => "The queues come in a moment.",
+        (None, Some(list)) if list.queues_limit == 0 => {
+            "There are no queues before ports: the configuration has no `egress`."
+        }
+        (None, Some(list)) => return draw_queue_list(frame, area, queues, list, scroll),
+    };
+    frame.render_widget(Paragraph::new(words).wrap(Wrap { trim: true }), area);
+}
+
+fn draw_queue_list(frame: &mut Frame<'_>, area: Rect, queues: &Queues, list: &QueueList, scroll: usize) {
+    let [top, room, shared] = Layout::vertical([
+        Constraint::Length(list.priorities.len() as u16 + 1),
+        Constraint::Length(if list.lacking > 0 { 4 } else { 3 }),
+        Constraint::Min(0),
+    ])
+    .areas(area);
+    let rows = list.priorities.iter().zip(&queues.rows).map(|(one, rates)| {
+        let wait = rates.wait_us.map_or_else(
+            || "-".to_owned(),
+            |wait| format!("{:.2} ms", wait as f64 / 1_000.0),
+        );
+        Row::new([
+            Cell::from(one.priority.to_string()).style(BOLD),
+            one.classes.join(" ").into(),
+            right(grouped(one.packets)),
+            right(wait),
+            right(packets(rates.left)),
+            right(bits(rates.octets)),
+            right(scaled(rates.marked, "/s")),
+            right(scaled(rates.dropped, "/s")),
+        ])
+    });
+    let widths = [2, 14, 9, 10, 10, 11, 8, 8].map(Constraint::Length);
+    let names = ["", "classes", "waiting", "for", "left", "", "marked", "dropped"];
+    frame.render_widget(Table::new(rows, widths).header(head(names, 2)), top);
+    let of = |used: u64, limit: u64, what: &str| format!("{} of {} {what}", grouped(used), grouped(limit));
+    let mut words = vec![
+        Line::default(),
+        Line::from(format!(
+            "{}; {}, {} of {} wait",
+            of(list.queues, list.queues_limit, "queues"),
+            of(list.packets, list.packets_limit, "packets"),
+            scaled(list.octets as f64, "B"),
+            scaled(list.octets_limit as f64, "B"),
+        )),
+    ];
+    if list.lacking > 0 {
+        let lacking = grouped(list.lacking);
+        let words_of = format!("{lacking} directions of sessions have no queues for want of room");
+        words.push(Line::styled(words_of, BAD));
+    }
+    frame.render_widget(Paragraph::new(words), room);
+    let rows = list.shapers.iter().skip(scroll).map(|one| {
+        let rate =
+            |rate: Option<u64>| rate.map_or_else(|| "no limit".into(), |rate| scaled(rate as f64, "bit/s"));
+        let direction = one.direction.as_deref().unwrap_or_default();
+        Row::new([
+            Cell::from(format!("{} {} {direction}", one.kind, one.name)).style(BOLD),
+            right(rate(one.rate)),
+            right(rate(Some(one.sends))),
+            right(grouped(one.waiting_sessions)),
+        ])
+    });
+    let widths = [
+        Constraint::Min(24),
+        Constraint::Length(12),
+        Constraint::Length(12),
+        Constraint::Length(10),
+    ];
+    let names = ["Shared rate", "rate", "sent", "waiting"];
+    frame.render_widget(Table::new(rows, widths).header(head(names, 1)), shared);
 }
 
 fn draw_smfs(frame: &mut Frame<'_>, area: Rect, live: &Live, scroll: usize) {

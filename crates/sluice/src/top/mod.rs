@@ -5,6 +5,7 @@
 mod app;
 mod draw;
 mod numbers;
+mod queues;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use hyper::Method;
 use oam::rest::{ApiRequest, get, stream};
-use oam::values::{AlarmList, Live, SessionDetail, SessionList};
+use oam::values::{AlarmList, Live, QueueList, SessionDetail, SessionList};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
@@ -119,6 +120,10 @@ fn answer(socket: &Path, asked: &Receiver<Ask>, tell: &Sender<Told>) {
             Ask::Session { seid } => {
                 let detail = get::<SessionDetail>(socket, &format!("/v1/sessions/{seid}"));
                 Told::Session(Box::new(detail.map_err(|error| error.to_string())))
+            }
+            Ask::Queues => {
+                let list = get::<QueueList>(socket, "/v1/queues");
+                Told::Queues(Instant::now(), list.map_err(|error| error.to_string()))
             }
             Ask::Alarms => {
                 let list = get::<AlarmList>(socket, "/v1/alarms");

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use oam::values::{
     AlarmList, AlarmRow, Flow, Live, LiveDrop, LiveInstance, LiveNode, LiveSessions, LiveSmf, LiveStage,
-    LiveWorker, Rate, SessionList, SessionRow, SessionState, Severity, drop_advice,
+    LiveWorker, QueueList, QueuePriority, Rate, SessionList, SessionRow, SessionState, Severity,
+    ShaperStatus, drop_advice,
 };
 use packet::DropReason;
 use ratatui::Terminal;
@@ -156,6 +157,74 @@ fn alarms() -> AlarmList {
     }
 }
 
+/// Queues of which this many packets have left.
+fn queues(left: u64) -> QueueList {
+    let priority = |priority, class: &str, left: u64| QueuePriority {
+        priority,
+        classes: vec![class.into()],
+        packets: left / 100,
+        departed_packets: left,
+        departed_octets: 1_000 * left,
+        waited_us: 12_340 * left,
+        marked_packets: left / 10,
+        dropped: [("delay".to_owned(), left / 100), ("queue_full".to_owned(), 7)].into(),
+        ..QueuePriority::default()
+    };
+    let shaper = |kind: &str, name: &str, direction: Option<&str>, rate| ShaperStatus {
+        kind: kind.into(),
+        name: name.into(),
+        direction: direction.map(str::to_owned),
+        rate,
+        sends: 99_500_000,
+        octets: left,
+        waiting_sessions: 61,
+        workers: Vec::new(),
+    };
+    QueueList {
+        queues: 118_000,
+        queues_limit: 131_072,
+        packets: 2_000,
+        packets_limit: 8_192,
+        octets: 2_000_000,
+        octets_limit: 16_777_216,
+        lacking: 3,
+        priorities: vec![priority(0, "voice", 0), priority(7, "rest", left)],
+        shapers: vec![
+            shaper("port", "ran", None, Some(10_000_000_000)),
+            shaper("instance", "access", None, None),
+            shaper("policer", "iot", Some("downlink"), Some(100_000_000)),
+        ],
+    }
+}
+
+#[test]
+fn queues_are_asked_for_while_they_are_shown_and_have_rates_from_two_answers() {
+    let mut app = App::new();
+    app.take(Told::Live(Box::new(live())));
+    let begin = Instant::now();
+    assert_eq!((app.due(begin), app.due(begin)), (Some(Ask::Alarms), None));
+    press(&mut app, KeyCode::Char('e'));
+    assert!(screen(&app).contains("The queues come in a moment."));
+    assert_eq!((app.due(begin), app.due(begin)), (Some(Ask::Queues), None));
+    app.take(Told::Queues(begin, Ok(QueueList::default())));
+    assert!(screen(&app).contains("the configuration has no `egress`"));
+    app.take(Told::Queues(begin, Ok(queues(100_000))));
+    let later = begin + REFRESH;
+    assert_eq!(
+        (app.due(later), app.due(later)),
+        (Some(Ask::Alarms), Some(Ask::Queues))
+    );
+    app.take(Told::Queues(later, Ok(queues(140_000))));
+    assert_golden("queues", &screen(&app));
+    press(&mut app, KeyCode::Down);
+    assert!(!screen(&app).contains("port ran") && screen(&app).contains("instance access"));
+    app.take(Told::Queues(later, Err("the daemon has ended".into())));
+    assert!(screen(&app).contains("the daemon has ended"));
+    // A daemon that has started anew counts from nothing.
+    app.take(Told::Queues(later + REFRESH, Ok(queues(0))));
+    assert!(screen(&app).contains("0 p/s"), "{}", screen(&app));
+}
+
 fn row(number: u64) -> SessionRow {
     SessionRow {
         seid: format!("{number:#018x}"),
@@ -302,11 +371,13 @@ fn a_search_is_written_and_asked_for() {
 #[test]
 fn small_terminals_are_no_reason_to_panic() {
     let mut app = with_sessions();
+    app.take(Told::Queues(Instant::now(), Ok(queues(100_000))));
     for view in [
         KeyCode::Char('o'),
         KeyCode::Char('d'),
         KeyCode::Char('m'),
         KeyCode::Char('a'),
+        KeyCode::Char('e'),
         KeyCode::Char('s'),
     ] {
         press(&mut app, view);

@@ -7,10 +7,13 @@
 //! packets, a random number is drawn for each packet, and idle time counts by a [time for each
 //! packet](AqmTimes::wred_packet).
 
-use super::{AqmTimes, units};
+use super::AqmTimes;
 
 /// Bits behind the point of averages and chances.
 const SCALING: u32 = 10;
+/// Nanoseconds of the time since a queue is empty, as a power of two: an idle time is known up to 78 hours. Stamps of
+/// packets end at 275 s, after which an average would count again that is long forgotten.
+const IDLE_SHIFT: u32 = 16;
 /// Octets of a queue beyond these count as these.
 const MOST_OCTETS: u64 = RedCurve::MOST_OCTETS as u64;
 
@@ -69,8 +72,8 @@ pub struct Wred {
     /// Of green packets, and of all others.
     curves: [Curve; 2],
     weight: u32,
-    /// Units of time in which an idle queue would have sent a packet.
-    packet: u32,
+    /// Nanoseconds in which an idle queue would have sent a packet.
+    packet: u64,
 }
 
 /// A curve in the scale of averages.
@@ -87,8 +90,8 @@ struct Curve {
 pub struct WredState {
     average: u64,
     since_hit: u16,
-    /// Since when the queue is empty, in units.
-    pub(crate) empty_since: u32,
+    /// Since when the queue is empty, in 2^16 ns.
+    empty_since: u32,
 }
 
 impl Wred {
@@ -103,7 +106,7 @@ impl Wred {
         Self {
             curves: [profile.green, profile.yellow].map(curve),
             weight,
-            packet: units(times.wred_packet).max(1),
+            packet: u64::try_from(times.wred_packet.as_nanos()).map_or(u64::MAX, |nanos| nanos.max(1)),
         }
     }
 
@@ -112,13 +115,13 @@ impl Wred {
         state.average >> (self.weight + SCALING)
     }
 
-    /// What a packet meets with that finds these octets in the queue, at `now` in units of 64 ns. `random`: any number.
+    /// What a packet meets with that finds these octets in the queue, at `now` in nanoseconds. `random`: any number.
     pub fn judge(
         &self,
         state: &mut WredState,
         is_green: bool,
         octets: u32,
-        now: u32,
+        now: u64,
         random: u64,
     ) -> RedVerdict {
         if octets == 0 {
@@ -146,9 +149,9 @@ impl Wred {
     }
 
     /// An idle queue counts as one that packets came to while it was empty: its average shrinks by (1 - 2^-n)^m.
-    fn age(&self, state: &mut WredState, now: u32) {
-        let idle = now.wrapping_sub(state.empty_since);
-        let mut packets = idle / self.packet;
+    fn age(&self, state: &mut WredState, now: u64) {
+        let idle = idle_stamp(now).wrapping_sub(state.empty_since);
+        let mut packets = (u64::from(idle) << IDLE_SHIFT) / self.packet;
         // (1 - 2^-n)^m by squaring, with 32 bits behind the point.
         let (mut factor, mut power) = (1_u64 << 32, (1_u64 << 32) - (1 << (32 - self.weight)));
         while packets != 0 && factor != 0 {
@@ -160,7 +163,7 @@ impl Wred {
         }
         state.average = ((u128::from(state.average) * u128::from(factor)) >> 32) as u64;
         // The time that is over is not counted again, if the packet does not stay.
-        state.empty_since = now;
+        state.note_empty(now);
     }
 }
 
@@ -174,7 +177,17 @@ impl Curve {
     }
 }
 
+/// A time as it is remembered of an empty queue.
+const fn idle_stamp(now: u64) -> u32 {
+    (now >> IDLE_SHIFT) as u32
+}
+
 impl WredState {
+    /// The queue is empty from `now` on, in nanoseconds.
+    pub(crate) const fn note_empty(&mut self, now: u64) {
+        self.empty_since = idle_stamp(now);
+    }
+
     /// As the words of a queue.
     pub(crate) const fn words(self) -> [u32; 3] {
         let high = (self.average >> 32) as u32 | (self.since_hit as u32) << 16;
@@ -193,8 +206,6 @@ impl WredState {
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -332,13 +343,24 @@ mod tests {
             ),
             &AqmTimes::STANDARD,
         );
-        for millis in [0_u64, 1, 7, 40, 100_000] {
+        // Also behind the end of what stamps of packets know, 274.9 s, of a day, and of three.
+        for millis in [
+            0_u64,
+            1,
+            7,
+            40,
+            100_000,
+            274_878,
+            274_880,
+            86_400_000,
+            3 * 86_400_000,
+        ] {
             let mut state = WredState {
                 average: 100_000 << 13,
                 since_hit: 0,
                 empty_since: 5,
             };
-            let now = units(Duration::from_millis(millis)) + 5;
+            let now = (5 << IDLE_SHIFT) + 1_000_000 * millis + (1 << IDLE_SHIFT) - 1;
             assert_eq!(wred.judge(&mut state, true, 0, now, 0), RedVerdict::Pass);
             let expected = 100_000.0 * 0.875_f64.powf(millis as f64);
             assert!((wred.average(&state) as f64 - expected).abs() < 2.0, "{millis}");

@@ -96,7 +96,7 @@ impl Manager {
         if is_empty {
             let queue = &mut self.queues.of[line];
             let mut state = WredState::from_words(queue.aqm);
-            state.empty_since = (now >> UNIT_SHIFT) as u32;
+            state.note_empty(now);
             queue.aqm = state.words();
         }
         (taken, is_empty)

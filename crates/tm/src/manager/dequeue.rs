@@ -284,7 +284,7 @@ impl Manager {
         if is_shaped {
             self.charge_queue(ue, place, octets, now);
         }
-        self.count_departure(class, &packet, marks_ce);
+        self.count_departure(class, &packet, marks_ce, now);
         self.taken = Departure {
             slot: Slot(slot),
             queue: id,
@@ -305,11 +305,12 @@ impl Manager {
     }
 
     #[inline]
-    fn count_departure(&mut self, class: u8, packet: &Packet, marks_ce: bool) {
+    fn count_departure(&mut self, class: u8, packet: &Packet, marks_ce: bool, now: u64) {
         self.count_out(class, packet.octets);
         let of = &mut self.classes[usize::from(class)];
         of.departed += 1;
         of.departed_octets += u64::from(packet.octets);
+        of.waited += packet.sojourn(now);
         of.marks += u64::from(marks_ce);
     }
 

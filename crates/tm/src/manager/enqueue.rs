@@ -4,7 +4,6 @@ use flow::meter::Colour;
 use flow::{Nanos, prefetch};
 
 use super::Manager;
-use crate::aqm::UNIT_SHIFT;
 use crate::aqm::wred::{RedVerdict, WredState};
 use crate::ids::{Ecn, LossReason, QueueId, Slot};
 use crate::packets::Packet;
@@ -118,7 +117,7 @@ impl Manager {
         };
         let queue = &mut self.queues.of[line];
         let mut state = WredState::from_words(queue.aqm);
-        let (is_green, now) = (arrival.colour == Colour::Green, (now >> UNIT_SHIFT) as u32);
+        let is_green = arrival.colour == Colour::Green;
         let verdict = wred.judge(&mut state, is_green, queue.octets, now, random);
         queue.aqm = state.words();
         match verdict {

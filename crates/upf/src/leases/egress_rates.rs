@@ -6,7 +6,7 @@
 //! quarter, so that they settle within about 200 ms. Where one worker has all, and no policer shapes, it is asked ten
 //! times a second, for those who want to see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ pub struct EgressShaper {
     pub of: EgressRate,
     /// The rate as it is configured.
     pub rate: Rate,
+    /// Octets that it has let pass since it was configured, as the rate counts them.
+    pub octets: u64,
     /// By worker.
     pub parts: Vec<EgressPart>,
 }
@@ -54,6 +56,8 @@ pub struct EgressRates {
     network: Arc<Network>,
     workers: usize,
     nodes: BTreeMap<EgressRate, Vec<Node>>,
+    /// What each has sent since it was configured, in octets.
+    octets: BTreeMap<EgressRate, u64>,
     /// When each worker was asked last, and the time that its next answer is of, in milliseconds.
     asked: Vec<Asked>,
     /// When they are asked again.
@@ -85,6 +89,7 @@ impl EgressRates {
             network: Arc::clone(network),
             workers,
             nodes: BTreeMap::new(),
+            octets: BTreeMap::new(),
             asked: vec![Asked::default(); workers],
             next: Nanos(0),
         }
@@ -93,6 +98,9 @@ impl EgressRates {
     /// The network is another one from now on.
     pub fn change_network(&mut self, network: &Arc<Network>) {
         self.network = Arc::clone(network);
+        // A number that is given up may be another policer's later.
+        let configured: BTreeSet<EgressRate> = self.configured().collect();
+        self.octets.retain(|of, _| configured.contains(of));
     }
 
     /// When [`poll`](Self::poll) has something to do; `None`: never, as long as nothing waits before ports.
@@ -111,12 +119,14 @@ impl EgressRates {
 
     /// All rates that are configured: of ports, instances, and policers that shape.
     pub fn shapers(&self) -> Vec<EgressShaper> {
-        let Some(egress) = self.network.egress() else {
-            return Vec::new();
-        };
-        let instances = || self.network.instances().iter().filter(|one| one.egress.is_some());
-        let has_queues = |port: &PortId| instances().any(|one| one.port == *port);
-        let ports = (0..egress.ports.len()).map(|port| PortId(port as u16));
+        self.configured().map(|of| self.shaper(of)).collect()
+    }
+
+    fn configured(&self) -> impl Iterator<Item = EgressRate> + '_ {
+        let instances = move || self.network.instances().iter().filter(|one| one.egress.is_some());
+        let has_queues = move |port: &PortId| instances().any(|one| one.port == *port);
+        let ports = self.network.egress().map_or(0, |egress| egress.ports.len());
+        let ports = (0..ports).map(|port| PortId(port as u16));
         let ports = ports.filter(has_queues).map(EgressRate::Port);
         let policers = self.network.policers().shaped().flat_map(|(id, policer)| {
             let limited = Direction::BOTH.into_iter();
@@ -124,7 +134,8 @@ impl EgressRates {
             limited.map(move |direction| EgressRate::Policer(id, direction))
         });
         let all = ports.chain(instances().map(|one| EgressRate::Instance(one.id)));
-        all.chain(policers).map(|of| self.shaper(of)).collect()
+        let all = all.chain(policers);
+        all.filter(|_| self.network.egress().is_some())
     }
 
     fn shaper(&self, of: EgressRate) -> EgressShaper {
@@ -139,6 +150,7 @@ impl EgressRates {
         EgressShaper {
             of,
             rate: rate(&self.network, of),
+            octets: self.octets.get(&of).copied().unwrap_or_default(),
             parts,
         }
     }
@@ -174,6 +186,7 @@ impl EgressRates {
             return;
         };
         for demand in demands {
+            *self.octets.entry(demand.rate).or_default() += demand.octets;
             let nodes = self.nodes.entry(demand.rate).or_default();
             let is_it = |node: &&mut Node| (node.worker, node.number) == (worker, demand.node);
             match nodes.iter_mut().find(is_it) {
@@ -387,6 +400,7 @@ mod tests {
             panic!("{:?}", rates.shapers())
         };
         assert_eq!((shaper.of, shaper.rate), (OF, Rate::from_kbit(8_000)));
+        assert_eq!(shaper.octets, 2_000);
         let part = |kbit, sends, waiting| EgressPart { kbit, sends, waiting };
         assert_eq!(shaper.parts, [part(6_000, 0, 3), part(2_000, 100, 1)]);
         assert!(
@@ -405,9 +419,13 @@ mod tests {
             rates.handle_demands(worker, &[demand(3, 0, Some(1))]);
         }
         assert_eq!(round(&mut rates, &mut now).0, [(0, 3, 4_000), (1, 3, 4_000)]);
+        rates.handle_demands(0, &[demand(3, 700, Some(1))]);
+        let octets = |rates: &EgressRates| rates.shapers().iter().map(|one| one.octets).collect::<Vec<_>>();
         rates.change_network(&network(2_000));
+        assert_eq!(octets(&rates), [700]);
         assert_eq!(round(&mut rates, &mut now).0, [(0, 3, 1_000), (1, 3, 1_000)]);
         rates.change_network(&Arc::new(Network::default()));
+        assert!(rates.octets.is_empty());
         let unlimited = Rate::UNLIMITED.kbit();
         assert_eq!(
             round(&mut rates, &mut now).0,

@@ -19,7 +19,7 @@ pub(crate) mod reports;
 mod session_queues;
 mod sessions;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use flow::meter::Colour;
@@ -83,6 +83,8 @@ pub(crate) struct Queueing<B> {
     /// Queues that sessions have, and may have.
     queues: usize,
     most_queues: usize,
+    /// Directions of sessions that found no room for their queues.
+    lacking: HashSet<(SessionIndex, Direction), foldhash::quality::RandomState>,
     /// By index in the burst.
     chosen: [Option<Chosen>; BURST],
     lost: Vec<Lost<B>>,
@@ -148,6 +150,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             splits: HashMap::default(),
             queues: 0,
             most_queues,
+            lacking: HashSet::default(),
             chosen: [None; BURST],
             lost: Vec::with_capacity(BURST),
             outputs: (0..=ports).map(|_| Output::new()).collect(),
@@ -193,6 +196,8 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             packets: self.len(),
             packets_limit: self.waiting.len(),
             octets: self.manager.octets(),
+            octets_limit: self.manager.limits().pool,
+            lacking: self.lacking.len(),
             priorities: std::array::from_fn(|priority| *self.manager.class(Class::new(priority as u8))),
         }
     }

@@ -471,6 +471,51 @@ fn sessions_without_room_for_queues_are_refused() {
 }
 
 #[test]
+fn a_session_that_grows_beyond_the_reserve_has_no_queues_and_is_counted() {
+    let mut world = World::with(network(&FREE), 1, |config| config.egress.queues = 1);
+    let queued = world.image(1, &session().into(), None).expect("it compiles");
+    let queued = |number: u32| {
+        let mut image = queued.clone();
+        image.session = SessionIndex(number);
+        image.tunnels.clear();
+        image.ue_addresses.clear();
+        image
+    };
+    let plain = |number| {
+        let mut image = queued(number);
+        image.forward_extensions = rules::image::ForwardExtensions::default().into();
+        image
+    };
+    // There is room for one, and 65 in all.
+    for number in 1..=70 {
+        assert_eq!(world.apply(0, SessionChange::Install(plain(number))), Ok(None));
+    }
+    let change = |world: &mut World, image: Box<SessionImage>| {
+        let change = SessionChange::Replace(image, ImmediateActions::default());
+        world.apply(0, change).expect("it is there");
+        let counts = world.workers[0].egress_counts();
+        (counts.queues, counts.lacking)
+    };
+    for number in 1..=65 {
+        assert_eq!(change(&mut world, queued(number)), (number as usize, 0));
+    }
+    assert_eq!(change(&mut world, queued(66)), (65, 1));
+    assert_eq!(change(&mut world, queued(67)), (65, 2));
+    // One that needs no queues lacks none, and one that ends.
+    assert_eq!(change(&mut world, plain(66)), (65, 1));
+    world
+        .apply(0, SessionChange::Remove(SessionIndex(67)))
+        .expect("it is there");
+    assert_eq!(world.workers[0].egress_counts().lacking, 0);
+    assert_eq!(change(&mut world, queued(68)), (65, 1));
+    // Its next change finds the room that another one has left.
+    world
+        .apply(0, SessionChange::Remove(SessionIndex(1)))
+        .expect("it is there");
+    assert_eq!(change(&mut world, queued(68)), (65, 0));
+}
+
+#[test]
 fn what_is_too_long_leaves_in_fragments_when_its_turn_comes() {
     let mut network = network(&FREE).instances().to_vec();
     for instance in &mut network {

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { redraw } from "./chart.js";
-import { h, notice, put, say } from "./dom.js";
+import { h, mark, notice, put, say } from "./dom.js";
 import { duration } from "./format.js";
 import * as live from "./live.js";
 import { alarms } from "./views/alarms.js";
@@ -10,6 +10,7 @@ import { configuration } from "./views/configuration.js";
 import { drops } from "./views/drops.js";
 import { network } from "./views/network.js";
 import { overview } from "./views/overview.js";
+import { queues } from "./views/queues.js";
 import { session } from "./views/session.js";
 import { sessions } from "./views/sessions.js";
 import { smfs } from "./views/smfs.js";
@@ -18,8 +19,7 @@ import { trace } from "./views/trace.js";
 const by = (id) => document.getElementById(id);
 const RANK = { viewer: 1, operator: 2, admin: 3 };
 
-// Each view: its path, its name, the key behind `g`, the route that feeds it, and what makes it. A view gets its place
-// and the rest of the path, and returns what ends it.
+// Each view: its path, its name, the key behind `g`, the routes that feed it, and what makes it and returns what ends it.
 const VIEWS = [
   { path: "", name: "Overview", key: "o", needs: ["/v1/live"], make: overview },
   { path: "network", name: "Instances and ports", key: "n", needs: ["/v1/live", "/v1/routes", "/v1/neighbours"], make: network },
@@ -28,6 +28,7 @@ const VIEWS = [
   { path: "session", needs: ["/v1/sessions/{seid}"], make: session, under: "sessions" },
   { path: "trace", name: "Trace", key: "t", needs: ["/v1/trace"], make: trace },
   { path: "drops", name: "Drops", key: "d", needs: ["/v1/live"], make: drops },
+  { path: "queues", name: "Queues", key: "q", needs: ["/v1/queues"], make: queues },
   { path: "configuration", name: "Configuration", key: "c", needs: ["/v1/config", "/v1/config/diff"], make: configuration },
   { path: "alarms", name: "Alarms", key: "a", needs: ["/v1/alarms"], make: alarms },
 ];
@@ -47,8 +48,6 @@ async function learn() {
   Object.assign(known, { role: caller.role, name: caller.name });
 }
 
-// --- The view that is shown.
-
 let end = null;
 
 function show() {
@@ -66,6 +65,7 @@ function show() {
     } else link.removeAttribute("aria-current");
   }
   if (serves(view)) {
+    if (view.name) place.append(h("h1", { class: "hidden" }, view.name));
     end = view.make(place, { rest, fields: new URLSearchParams(location.hash.split("?")[1] ?? ""), known });
     return;
   }
@@ -84,8 +84,6 @@ function navigation() {
   put(by("nav"), links);
 }
 
-// --- Theme.
-
 const THEMES = ["auto", "light", "dark"];
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -103,8 +101,6 @@ function nextTheme() {
   localStorage.setItem("sluice.theme", THEMES[(THEMES.indexOf(chosen) + 1) % THEMES.length]);
   theme();
 }
-
-// --- Dialogs.
 
 function dialog(title, ...content) {
   const box = by("ask");
@@ -154,8 +150,6 @@ function help() {
   box.oncancel = null;
 }
 
-// --- Keys.
-
 const keysOn = () => localStorage.getItem("sluice.keys") !== "off";
 let behindG = 0;
 
@@ -173,15 +167,13 @@ function key(event) {
   event.preventDefault();
 }
 
-// --- How the stream is.
-
 const dots = { live: ["good", "live"], silent: ["warn", "silent"], lost: ["bad", "no connection"] };
 
 function frame() {
   live.watch((how, why) => {
     const [kind, word] = dots[how];
     const shown = by("stream");
-    if (shown.textContent !== word) put(shown, h("span", { class: `state ${kind}` }, word));
+    mark(shown, kind, word);
     shown.title = why ?? "an update a second";
   });
   live.listen(({ node, control }) => {

@@ -16,8 +16,8 @@ export function redraw() {
   all.forEach((chart) => chart.redraw(false));
 }
 
-// A chart in `place`. Its series are of names of colours; `format` makes a value with a unit of a number, `over` is
-// called with the place in the data that the pointer is at, or with null.
+// A chart in `place`. `format` makes a value with a unit of a number, `over` is called with the place in the data that
+// the pointer is at, or null.
 export function chart(place, { series, format, height = 180, sync, over, label }) {
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", label);

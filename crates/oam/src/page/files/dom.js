@@ -1,6 +1,8 @@
 // Elements made without a parser: text is text, whatever it has in it.
 
-// An element. Attributes that are functions are listeners; of children, strings are text and nothing is left out.
+import { grouped } from "./format.js";
+
+// An element. Attributes that are functions are listeners.
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   return fill(element, attributes, children);
@@ -21,7 +23,6 @@ function fill(element, attributes, children) {
   return element;
 }
 
-// Writes `text` into an element unless it is there.
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -40,22 +41,28 @@ export function measure(element, { value, unit }) {
   element.classList.toggle("zero", value === "0");
 }
 
-// A heading with what belongs beside it.
 export function section(title, ...beside) {
   return h("div", { class: "section" }, h("h2", {}, title), ...beside);
 }
 
-// A mark and a word: good, warn, bad or dim.
+// A mark (good, warn, bad, dim) and a word.
 export function state(kind, word) {
   return h("span", { class: `state ${kind}` }, word);
 }
 
+// The same in a cell, unless it is there.
+export function mark(cell, kind, word) {
+  if (cell.textContent !== word) put(cell, state(kind, word));
+}
+
 // A table whose rows stay where they are while their cells change. A column has a `head`, and says of a row its
-// `text`, its `measure` (a value with a unit), or draws into a cell (`draw`). `number` columns are aligned right.
-export function table({ label, columns, key, empty, open }) {
-  const cells = (column) => ({
-    class: [column.number && "number", column.class].filter(Boolean).join(" ") || null,
-  });
+// `text`, its `count` or its `measure` (a value with a unit), by a function or the name of a field, or draws into a cell
+// (`draw`); one of text alone is a pair. Numbers are aligned right. The first column names the row.
+export function table({ label, columns: asked, key, empty, open }) {
+  const columns = asked.map((column) => (Array.isArray(column) ? { head: column[0], text: column[1] } : column));
+  const isNumber = (column) => column.number || column.count || column.measure;
+  const cells = (column) => ({ class: [isNumber(column) && "number", column.class].filter(Boolean).join(" ") || null });
+  const said = (how, of) => (typeof how === "string" ? of[how] : how(of));
   const head = columns.map((column) =>
     h("th", { ...cells(column), scope: "col", title: column.title }, column.head),
   );
@@ -66,7 +73,7 @@ export function table({ label, columns, key, empty, open }) {
   const known = new Map();
 
   function make() {
-    const row = h("tr", {}, columns.map((column) => h(column.main ? "th" : "td", { ...cells(column), scope: column.main ? "row" : null })));
+    const row = h("tr", {}, columns.map((column) => h(column === columns[0] ? "th" : "td", { ...cells(column), scope: column === columns[0] ? "row" : null })));
     if (open) {
       row.classList.add("opens");
       row.addEventListener("click", (event) => {
@@ -80,7 +87,7 @@ export function table({ label, columns, key, empty, open }) {
     const left = new Set(known.keys());
     let before = null;
     for (const of of rows) {
-      const name = String(key(of));
+      const name = String(said(key, of));
       left.delete(name);
       const row = known.get(name) ?? make();
       known.set(name, row);
@@ -90,8 +97,9 @@ export function table({ label, columns, key, empty, open }) {
         if (column.draw) column.draw(cell, of);
         else if (column.measure) measure(cell, column.measure(of));
         else {
-          say(cell, String(column.text(of) ?? ""));
-          if (column.number) cell.classList.toggle("zero", cell.textContent === "0");
+          const text = column.count ? grouped(said(column.count, of)) : said(column.text, of) ?? "–";
+          say(cell, String(text));
+          if (isNumber(column)) cell.classList.toggle("zero", cell.textContent === "0");
         }
       });
       const place = before ? before.nextSibling : body.firstChild;
@@ -110,7 +118,6 @@ export function table({ label, columns, key, empty, open }) {
   return { element, update };
 }
 
-// Names and values, one below the other.
 export function facts(pairs) {
   const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
   return h("dl", { class: "facts" }, shown.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));

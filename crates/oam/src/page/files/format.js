@@ -3,7 +3,6 @@
 const GROUPED = new Intl.NumberFormat("en-GB");
 const PREFIXES = ["", "k", "M", "G", "T"];
 
-// A count, all digits.
 export const grouped = (number) => GROUPED.format(number);
 
 // Three digits that count: 4.82, 48.2, 482.
@@ -50,5 +49,5 @@ export function duration(seconds) {
   return shown.map(([number, unit]) => `${number}\u202f${unit}`).join(" ");
 }
 
-// A date of RFC 3339, to the second, in UTC.
+// A date of RFC 3339 in UTC.
 export const date = (text) => text.replace("T", " ").replace(/(\.\d+)?Z$/, " UTC");

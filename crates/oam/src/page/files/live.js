@@ -16,7 +16,7 @@ const watchers = new Set();
 let stop = null;
 let heard = 0;
 
-// Calls `listener` with each object that comes, and at once with the last one. Returns what ends that.
+// Calls `listener` with each object, and at once with the last. Returns what ends that.
 export function listen(listener) {
   listeners.add(listener);
   if (now) listener(now);

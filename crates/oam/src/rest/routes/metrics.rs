@@ -71,6 +71,10 @@ async fn scrape(service: &Service) -> Result<Scrape, Problem> {
     }
     let contents = content_rows(service).await?;
     let nat_pools = service.client.nat_pools().await?;
+    let shapers = match workers.egress.iter().any(|worker| worker.queues_limit > 0) {
+        true => service.client.queue_plan().await?.shapers,
+        false => Vec::new(),
+    };
     let uptime = Duration::from_secs_f64(control.uptime);
     let mut load = service.load.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(Scrape {
@@ -79,6 +83,7 @@ async fn scrape(service: &Service) -> Result<Scrape, Problem> {
         store: service.store.as_ref().map(|read| read()),
         contents,
         nat_pools,
+        shapers,
         control,
         workers,
     })

@@ -19,8 +19,8 @@ use crate::values::{Problem, QueueList};
     )
 )]
 pub(super) async fn queues(State(service): State<Service>) -> Answer<QueueList> {
-    let shapers = service.client.shapers().await?;
+    let plan = service.client.queue_plan().await?;
     let gauges = service.gauges.as_ref();
     let workers = gauges.map(|gauges| (gauges.egress)()).unwrap_or_default();
-    Ok(Json(QueueList::of(&workers, shapers)))
+    Ok(Json(QueueList::of(&workers, plan)))
 }

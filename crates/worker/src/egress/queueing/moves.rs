@@ -39,6 +39,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         for direction in Direction::BOTH {
             let (Some(line), Some(plan)) = (self.line(session, direction), image.egress_queues(direction))
             else {
+                self.lacking.remove(&(session, direction));
                 continue;
             };
             let all = self.take_out(&line, direction, &mut moved.packets, now);

@@ -214,6 +214,9 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             std::mem::replace(&mut lines[direction as usize], SessionQueues::NONE)
         });
         self.queues -= line.len();
+        if !self.lacking.is_empty() {
+            self.lacking.remove(&(session, direction));
+        }
         line
     }
 
@@ -223,7 +226,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             return;
         }
         let Some(node) = self.nodes.innermost(&mut self.manager, plan, direction) else {
-            return;
+            return self.give_up(session, direction, &[]);
         };
         let mut ues: Vec<Option<UeId>> = vec![None; plan.shapers.len().max(1)];
         let mut ids: Vec<QueueId> = Vec::with_capacity(plan.queues.len());
@@ -231,7 +234,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             let id = self.add_queue(node, plan, queue, &mut ues);
             match id {
                 Some(id) => ids.push(id),
-                None => return self.give_up(&ues),
+                None => return self.give_up(session, direction, &ues),
             }
         }
         let line = SessionQueues::new(plan, &ids);
@@ -249,9 +252,10 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     }
 
     /// There is no room for the queues of a plan, of which some are there: a change has asked for more than there is in
-    /// reserve. Its packets do not wait, and rates that queues were to keep are kept by nothing.
+    /// reserve. Its packets do not wait, and rates that queues were to keep are kept by nothing, until its next change.
     #[cold]
-    fn give_up(&mut self, ues: &[Option<UeId>]) {
+    fn give_up(&mut self, session: SessionIndex, direction: Direction, ues: &[Option<UeId>]) {
+        self.lacking.insert((session, direction));
         for ue in ues.iter().flatten() {
             let _ = self.manager.remove_ue(*ue, Nanos::ZERO, |_| {});
         }

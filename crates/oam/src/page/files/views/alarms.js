@@ -1,7 +1,7 @@
 // Alarms that are raised now: of which object, since when, how severe (3GPP TS 28.111 §7).
 
 import { get } from "../api.js";
-import { h, put, section, state, table } from "../dom.js";
+import { mark, section, table } from "../dom.js";
 import { date } from "../format.js";
 import { faults, poll } from "./poll.js";
 
@@ -13,20 +13,20 @@ export function alarms(place) {
   const wrong = faults();
   const grid = table({
     label: "Alarms",
-    key: (row) => row.id,
+    key: "id",
     empty: "No alarm is raised.",
     columns: [
-      { head: "Severity", main: true, draw: (cell, row) => {
-        if (cell.textContent !== row.severity) put(cell, state(KINDS[String(row.severity).toLowerCase()] ?? "dim", row.severity));
+      { head: "Severity", draw: (cell, row) => {
+        mark(cell, KINDS[String(row.severity).toLowerCase()] ?? "dim", row.severity);
       } },
-      { head: "Alarm", text: (row) => row.alarm },
-      { head: "Object", text: (row) => row.object },
-      { head: "Since", text: (row) => date(new Date(row.first_raised_ms).toISOString()) },
-      { head: "What it is", class: "wrap", text: (row) => row.text },
-      { head: "Times", text: (row) => row.count },
+      ["Alarm", "alarm"],
+      ["Object", "object"],
+      ["Since", (row) => date(new Date(row.first_raised_ms).toISOString())],
+      { head: "What it is", class: "wrap", text: "text" },
+      ["Times", "count"],
     ],
   });
-  place.append(h("h1", { class: "hidden" }, "Alarms"), wrong, section("Raised now"), grid.element);
+  place.append(wrong, section("Raised now"), grid.element);
   return poll(2, wrong, async (signal) => {
     const { alarms } = await get("/v1/alarms", { signal });
     grid.update([...alarms].sort((a, b) => rank(a) - rank(b)));

@@ -1,7 +1,7 @@
 // The configuration in effect: what a changed text would change, commits with a time to confirm, versions.
 
 import { get, query, send } from "../api.js";
-import { facts, fault, h, notice, put, say, section, state, table } from "../dom.js";
+import { facts, fault, h, mark, notice, put, say, section, state, table } from "../dom.js";
 import { date, duration } from "../format.js";
 import { faults, poll } from "./poll.js";
 
@@ -11,21 +11,20 @@ const value = (of) => (of === null ? "–" : typeof of === "object" ? JSON.strin
 function changes() {
   return table({
     label: "What changes, field by field",
-    key: (row) => row.path,
+    key: "path",
     empty: "Nothing changes: the texts mean the same.",
     columns: [
-      { head: "Field", main: true, class: "mono", text: (row) => row.path },
+      { head: "Field", class: "mono", text: "path" },
       { head: "was", class: "wrap mono", text: (row) => value(row.before) },
       { head: "becomes", class: "wrap mono", text: (row) => value(row.after) },
       { head: "takes effect", draw: (cell, row) => {
-        if (cell.textContent !== row.class) put(cell, state(KINDS[row.class] ?? "dim", row.class));
+        mark(cell, KINDS[row.class] ?? "dim", row.class);
       } },
     ],
   });
 }
 
-// Lines that two texts do not have in common, with a few around each. Both are compared from their ends inwards, and
-// what is between by the longest common subsequence.
+// Lines that two texts do not have in common, by the longest common subsequence, with a few around each.
 export function lineDiff(before, after) {
   const [a, b] = [before.split("\n"), after.split("\n")];
   let head = 0;
@@ -124,12 +123,12 @@ export function configuration(place, { known }) {
   function versionTable() {
     return table({
       label: "Versions",
-      key: (row) => row.number,
+      key: "number",
       columns: [
-        { head: "Version", main: true, text: (row) => row.number },
+        ["Version", "number"],
         { head: "", class: "good", text: (row) => (row.number === now?.running.number ? "in effect" : "") },
-        { head: "When", text: (row) => date(row.at) },
-        { head: "Who", text: (row) => row.by },
+        ["When", (row) => date(row.at)],
+        ["Who", "by"],
         { head: "Comment", class: "wrap", text: (row) => row.comment || "–" },
         { head: "", draw: (cell, row) => {
           if (!cell.firstChild) cell.append(h("button", { type: "button", onclick: () => act(() => open(cell.parentNode.of.number)) }, `Show ${row.number}`));
@@ -178,7 +177,7 @@ export function configuration(place, { known }) {
       h("label", {}, "Confirm within, seconds", confirm_s), h("label", { class: "find" }, "Comment", comment), commit,
       h("span", { class: "dim", id: "confirm-why" }, "0: it needs no confirmation")));
   place.append(
-    h("h1", { class: "hidden" }, "Configuration"), wrong, head, said,
+    wrong, head, said,
     section("Text", check), text, result, section("Versions"), versions.element);
   return poll(3, wrong, refresh);
 }

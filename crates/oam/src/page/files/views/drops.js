@@ -2,7 +2,7 @@
 
 import { chart } from "../chart.js";
 import { h, section, table } from "../dom.js";
-import { grouped, packets, percent, scaled } from "../format.js";
+import { packets, percent, scaled } from "../format.js";
 import { listen, series } from "../live.js";
 import { ranked } from "./overview.js";
 
@@ -13,20 +13,20 @@ export function drops(place, { known }) {
   let all = 0;
   const grid = table({
     label: "Drop reasons",
-    key: (row) => row.reason,
+    key: "reason",
     empty: "No packet has been dropped since the start.",
     columns: [
-      { head: "Reason", main: true, text: (row) => row.reason },
-      { head: "Rate", number: true, measure: (row) => packets(row.per_s) },
-      { head: "Packets", number: true, text: (row) => grouped(row.count) },
-      { head: "of all", number: true, measure: (row) => percent(row.count / Math.max(all, 1)) },
-      { head: "Why", class: "wrap", text: (row) => row.explanation },
-      { head: "What to do", class: "wrap", text: (row) => row.advice },
-      { head: "Clause", class: "dim", text: (row) => row.clause },
+      ["Reason", "reason"],
+      { head: "Rate", measure: (row) => packets(row.per_s) },
+      { head: "Packets", count: "count" },
+      { head: "of all", measure: (row) => percent(row.count / Math.max(all, 1)) },
+      { head: "Why", class: "wrap", text: "explanation" },
+      { head: "What to do", class: "wrap", text: "advice" },
+      { head: "Clause", class: "dim", text: "clause" },
     ],
   });
   const follow = known.routes.has("/v1/trace") && known.role !== "viewer" && h("a", { href: "#/trace?only=dropped" }, "trace dropped packets");
-  place.append(h("h1", { class: "hidden" }, "Drops"), section("Dropped packets a second"), drawn, section("Reasons", follow), grid.element);
+  place.append(section("Dropped packets a second"), drawn, section("Reasons", follow), grid.element);
   const line = chart(drawn, {
     series: [{ color: "bad" }],
     format: (value) => scaled(value, "p/s"),

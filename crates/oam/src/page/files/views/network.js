@@ -1,7 +1,7 @@
 // Network instances, ports, routes and neighbours.
 
 import { get, query } from "../api.js";
-import { h, put, section, state, table } from "../dom.js";
+import { h, mark, put, section, state, table } from "../dom.js";
 import { bits, grouped, packets } from "../format.js";
 import { listen } from "../live.js";
 import { faults, poll } from "./poll.js";
@@ -9,25 +9,25 @@ import { faults, poll } from "./poll.js";
 const MOST_ROWS = 100;
 
 const rates = (name, way) => [
-  { head: `${name}`, number: true, measure: (row) => bits(row[way].octets.per_s) },
-  { head: "packets", number: true, measure: (row) => packets(row[way].packets.per_s) },
+  { head: `${name}`, measure: (row) => bits(row[way].octets.per_s) },
+  { head: "packets", measure: (row) => packets(row[way].packets.per_s) },
 ];
 
 function link(cell, row) {
   const word = row.state ?? (row.link ? "up" : "down");
-  if (cell.textContent !== word) put(cell, state(row.link ? "good" : "bad", word));
+  mark(cell, row.link ? "good" : "bad", word);
 }
 
 function instances() {
   return table({
     label: "Network instances",
-    key: (row) => row.instance,
+    key: "instance",
     columns: [
-      { head: "Instance", main: true, text: (row) => row.instance },
-      { head: "Roles", text: (row) => row.roles.join(", ") },
-      { head: "Port", text: (row) => row.port },
-      { head: "VLAN", text: (row) => row.vlan ?? "untagged" },
-      { head: "Own addresses", text: (row) => row.addresses.join(", ") },
+      ["Instance", "instance"],
+      ["Roles", (row) => row.roles.join(", ")],
+      ["Port", "port"],
+      ["VLAN", (row) => row.vlan ?? "untagged"],
+      ["Own addresses", (row) => row.addresses.join(", ")],
       { head: "Link", draw: link },
       ...rates("Received", "received"),
       ...rates("Sent", "sent"),
@@ -38,15 +38,15 @@ function instances() {
 function ports() {
   return table({
     label: "Ports",
-    key: (row) => row.port,
+    key: "port",
     columns: [
-      { head: "Port", main: true, text: (row) => row.port },
+      ["Port", "port"],
       { head: "Link", draw: link },
       { head: "LAG", text: (row) => row.lag ?? (row.member_of ? `of ${row.member_of}` : "–") },
       ...rates("Received", "received"),
-      { head: "in all", number: true, text: (row) => grouped(row.received.packets.count) },
+      { head: "in all", count: (row) => row.received.packets.count },
       ...rates("Sent", "sent"),
-      { head: "in all", number: true, text: (row) => grouped(row.sent.packets.count) },
+      { head: "in all", count: (row) => row.sent.packets.count },
     ],
   });
 }
@@ -61,13 +61,13 @@ function reached(cell, row) {
 function routes() {
   return table({
     label: "Routes",
-    key: (row) => row.number,
+    key: "number",
     columns: [
-      { head: "Prefix", main: true, text: (row) => row.prefix },
-      { head: "VRF", number: true, text: (row) => row.vrf },
+      ["Prefix", "prefix"],
+      { head: "VRF", number: true, text: "vrf" },
       { head: "Way", text: (row) => ({ connected: "on the link", static: "static", ues: "UEs here", nowhere: "dropped" })[row.kind] },
-      { head: "By", text: (row) => row.address ?? "–" },
-      { head: "Instance", text: (row) => row.instance },
+      ["By", "address"],
+      ["Instance", "instance"],
       { head: "Next hop", draw: reached },
       { head: "Age", number: true, text: (row) => seconds(row.age_ms) },
     ],
@@ -84,16 +84,16 @@ const hops = (list) =>
 function neighbours() {
   return table({
     label: "Neighbours",
-    key: (row) => row.id,
+    key: "id",
     empty: "No neighbour is known.",
     columns: [
-      { head: "Address", main: true, text: (row) => row.address },
-      { head: "Instance", text: (row) => row.instance },
-      { head: "Port", text: (row) => [row.port, row.vlan].filter(Boolean).join(", ") },
+      ["Address", "address"],
+      ["Instance", "instance"],
+      ["Port", (row) => [row.port, row.vlan].filter(Boolean).join(", ")],
       { head: "State", draw: reached },
-      { head: "Station", text: (row) => row.mac ?? "–" },
+      ["Station", "mac"],
       { head: "Age", number: true, text: (row) => seconds(row.age_ms) },
-      { head: "Wanted by", text: (row) => row.wanted_by },
+      ["Wanted by", "wanted_by"],
     ],
   });
 }
@@ -102,7 +102,6 @@ export function network(place) {
   const [links, wires, ways, near, wrong] = [instances(), ports(), routes(), neighbours(), faults()];
   const more = h("p", { class: "dim" });
   place.append(
-    h("h1", { class: "hidden" }, "Instances and ports"),
     section("Network instances"), links.element,
     section("Ports"), wires.element,
     wrong,

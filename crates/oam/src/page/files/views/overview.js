@@ -1,7 +1,7 @@
 // The node at a glance.
 
 import { at, chart, spark } from "../chart.js";
-import { choice, h, measure, put, say, section, state, table } from "../dom.js";
+import { choice, h, mark, measure, say, section, state, table } from "../dom.js";
 import { bits, duration, grouped, packets, percent, plain, scaled, times } from "../format.js";
 import { history, listen, series } from "../live.js";
 import { busyBar, stageLegend } from "./workers.js";
@@ -132,15 +132,15 @@ function throughput() {
 function workers() {
   const grid = table({
     label: "Workers",
-    key: (row) => row.worker,
+    key: "worker",
     columns: [
-      { head: "Worker", main: true, text: (row) => row.worker },
-      { head: "Busy", number: true, measure: (row) => percent(row.busy), title: "Share of the time in which the worker had packets" },
+      ["Worker", "worker"],
+      { head: "Busy", measure: (row) => percent(row.busy), title: "Share of the time in which the worker had packets" },
       { head: "by stage", class: "wide", draw: busyBar },
-      { head: "Received", number: true, measure: (row) => packets(row.received.per_s) },
-      { head: "Sent", number: true, measure: (row) => packets(row.sent.per_s) },
-      { head: "Backlog", number: true, text: (row) => grouped(row.backlog), title: "Packets that wait to be processed" },
-      { head: "Drops", number: true, measure: (row) => packets(row.dropped.per_s) },
+      { head: "Received", measure: (row) => packets(row.received.per_s) },
+      { head: "Sent", measure: (row) => packets(row.sent.per_s) },
+      { head: "Backlog", count: "backlog", title: "Packets that wait to be processed" },
+      { head: "Drops", measure: (row) => packets(row.dropped.per_s) },
     ],
   });
   return { head: section("Workers"), element: h("div", {}, grid.element, stageLegend()), show: (live) => grid.update(live.workers) };
@@ -149,15 +149,15 @@ function workers() {
 function topDrops() {
   const grid = table({
     label: "Most frequent drop reasons",
-    key: (row) => row.reason,
+    key: "reason",
     empty: "No packet has been dropped since the start.",
     open: () => {
       location.hash = "#/drops";
     },
     columns: [
-      { head: "Reason", main: true, text: (row) => row.reason },
-      { head: "Rate", number: true, measure: (row) => packets(row.per_s) },
-      { head: "Packets", number: true, text: (row) => grouped(row.count) },
+      ["Reason", "reason"],
+      { head: "Rate", measure: (row) => packets(row.per_s) },
+      { head: "Packets", count: "count" },
     ],
   });
   const all = h("a", { href: "#/drops" }, "what to do");
@@ -168,18 +168,18 @@ function topDrops() {
   return { head: section("Drops", all), element: grid.element, show };
 }
 
-// Those that happen now first, then those that happened most.
+// Those that happen now first.
 export const ranked = (drops) => [...drops].sort((a, b) => b.per_s - a.per_s || b.count - a.count);
 
 function smfs() {
   const grid = table({
     label: "SMFs",
-    key: (row) => row.peer,
+    key: "peer",
     empty: "No SMF has set up an association.",
     columns: [
-      { head: "Node ID", main: true, text: (row) => row.node },
+      ["Node ID", "node"],
       { head: "State", draw: smfState },
-      { head: "Sessions", number: true, text: (row) => grouped(row.sessions) },
+      { head: "Sessions", count: "sessions" },
     ],
   });
   const rest = h("p", { class: "dim" });
@@ -193,14 +193,13 @@ function smfs() {
 
 export function smfState(cell, row) {
   const word = row.reachable ? "reachable" : "does not answer";
-  if (cell.textContent !== word) put(cell, state(row.reachable ? "good" : "bad", word));
+  mark(cell, row.reachable ? "good" : "bad", word);
 }
 
 export function overview(place) {
   const parts = [readings(), throughput(), workers(), topDrops(), smfs()];
   const [figures, charts, busy, drops, peers] = parts;
   place.append(
-    h("h1", { class: "hidden" }, "Overview"),
     figures.element,
     charts.head,
     charts.element,

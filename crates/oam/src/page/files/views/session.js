@@ -31,17 +31,17 @@ function who(session) {
 function pdrs() {
   return table({
     label: "PDRs, in the order in which a packet is held against them",
-    key: (row) => row.id,
+    key: "id",
     empty: "The session has no PDR: no packet matches.",
     columns: [
-      { head: "PDR", main: true, text: (row) => row.id },
-      { head: "Precedence", number: true, text: (row) => row.precedence },
-      { head: "From", text: (row) => row.source },
+      ["PDR", "id"],
+      { head: "Precedence", number: true, text: "precedence" },
+      ["From", "source"],
       { head: "Matches", class: "wrap", draw: (cell, row) => lines(cell, row.matches) },
-      { head: "Removes", text: (row) => row.removes ?? "–" },
+      ["Removes", "removes"],
       { head: "Then", class: "wrap", text: (row) => (row.far === undefined ? row.action : `FAR ${row.far}: ${row.action}`) },
-      { head: "QERs", text: (row) => list(row.qers) },
-      { head: "URRs", text: (row) => list(row.urrs) },
+      ["QERs", (row) => list(row.qers)],
+      ["URRs", (row) => list(row.urrs)],
     ],
   });
 }
@@ -49,14 +49,14 @@ function pdrs() {
 function fars() {
   return table({
     label: "FARs",
-    key: (row) => row.id,
+    key: "id",
     empty: "None.",
     columns: [
-      { head: "FAR", main: true, text: (row) => row.id },
-      { head: "Apply Action", text: (row) => row.apply_action.join(" ") },
-      { head: "Now", class: "wrap", text: (row) => row.action },
-      { head: "BAR", number: true, text: (row) => row.bar ?? "–" },
-      { head: "Buffered", number: true, text: (row) => row.buffered ?? "–" },
+      ["FAR", "id"],
+      ["Apply Action", (row) => row.apply_action.join(" ")],
+      { head: "Now", class: "wrap", text: "action" },
+      { head: "BAR", number: true, text: "bar" },
+      { head: "Buffered", number: true, text: "buffered" },
     ],
   });
 }
@@ -85,16 +85,16 @@ function marks(row) {
 function qers() {
   return table({
     label: "QERs",
-    key: (row) => row.id,
+    key: "id",
     empty: "None: no gate, no meter, no mark.",
     columns: [
-      { head: "QER", main: true, text: (row) => row.id },
+      ["QER", "id"],
       { head: "Gates", draw: gates },
-      { head: "MBR up", number: true, measure: (row) => rate(row.mbr, "uplink") },
-      { head: "MBR down", number: true, measure: (row) => rate(row.mbr, "downlink") },
-      { head: "GBR up", number: true, measure: (row) => guaranteed(row.gbr, "uplink") },
-      { head: "GBR down", number: true, measure: (row) => guaranteed(row.gbr, "downlink") },
-      { head: "Marks", text: marks },
+      { head: "MBR up", measure: (row) => rate(row.mbr, "uplink") },
+      { head: "MBR down", measure: (row) => rate(row.mbr, "downlink") },
+      { head: "GBR up", measure: (row) => guaranteed(row.gbr, "uplink") },
+      { head: "GBR down", measure: (row) => guaranteed(row.gbr, "downlink") },
+      ["Marks", marks],
       { head: "Together with", text: (row) => (row.correlation ? `${row.correlation.sessions} sessions, by ${row.correlation.id}` : "–") },
     ],
   });
@@ -118,38 +118,38 @@ const counted = (row, of) => (row.since_last_report ? grouped(row.since_last_rep
 function urrs() {
   return table({
     label: "URRs",
-    key: (row) => row.id,
+    key: "id",
     empty: "None: nothing is counted for this session.",
     columns: [
-      { head: "URR", main: true, text: (row) => row.id },
-      { head: "Measures", text: (row) => list(row.measures) },
+      ["URR", "id"],
+      ["Measures", (row) => list(row.measures)],
       { head: "Up packets", number: true, text: (row) => counted(row, "uplink_packets") },
       { head: "octets", number: true, text: (row) => counted(row, "uplink_octets") },
-      { head: "now", number: true, class: "up", measure: (row) => bits(row.rate.uplink_octets) },
+      { head: "now", class: "up", measure: (row) => bits(row.rate.uplink_octets) },
       { head: "Down packets", number: true, text: (row) => counted(row, "downlink_packets") },
       { head: "octets", number: true, text: (row) => counted(row, "downlink_octets") },
-      { head: "now", number: true, class: "down", measure: (row) => bits(row.rate.downlink_octets) },
-      { head: "Since", text: (row) => (row.since ? date(row.since) : "–") },
-      { head: "Reports", number: true, text: (row) => row.next_ur_seqn ?? "–" },
+      { head: "now", class: "down", measure: (row) => bits(row.rate.downlink_octets) },
+      ["Since", (row) => (row.since ? date(row.since) : "–")],
+      { head: "Reports", number: true, text: "next_ur_seqn" },
       { head: "Bounds", class: "wrap", draw: (cell, row) => lines(cell, bound(row).length ? bound(row) : ["–"]) },
     ],
   });
 }
 
 function contents() {
-  const of = (name) => (row) => grouped(row.counts[name]);
+  const of = (name) => (row) => row.counts[name];
   return table({
     label: "Contents of predefined rules, since their last record",
     key: (row) => row.content ?? "",
     columns: [
-      { head: "Content", main: true, text: (row) => row.content ?? "(without a counter of their own)" },
-      { head: "Rating group", number: true, text: (row) => row.rating_group ?? "–" },
-      { head: "Service", number: true, text: (row) => row.service_id ?? "–" },
-      { head: "Up packets", number: true, text: of("uplink_packets") },
-      { head: "octets", number: true, text: of("uplink_octets") },
-      { head: "Down packets", number: true, text: of("downlink_packets") },
-      { head: "octets", number: true, text: of("downlink_octets") },
-      { head: "Since", text: (row) => date(row.since) },
+      ["Content", (row) => row.content ?? "(without a counter of their own)"],
+      { head: "Rating group", number: true, text: "rating_group" },
+      { head: "Service", number: true, text: "service_id" },
+      { head: "Up packets", count: of("uplink_packets") },
+      { head: "octets", count: of("uplink_octets") },
+      { head: "Down packets", count: of("downlink_packets") },
+      { head: "octets", count: of("downlink_octets") },
+      ["Since", (row) => date(row.since)],
     ],
   });
 }

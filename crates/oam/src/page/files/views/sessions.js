@@ -1,7 +1,7 @@
 // Sessions: a page of them, or those that are searched for.
 
 import { get, query } from "../api.js";
-import { fault, h, put, say, state, table } from "../dom.js";
+import { fault, h, mark, put, say, table } from "../dom.js";
 import { grouped } from "../format.js";
 
 const ROWS = 50;
@@ -29,24 +29,24 @@ export function meanings(text) {
 function results() {
   return table({
     label: "Sessions",
-    key: (row) => row.seid,
+    key: "seid",
     empty: "No session.",
     open: (row) => {
       location.hash = `#/session/${row.seid}`;
     },
     columns: [
-      { head: "SEID", main: true, class: "mono", draw: (cell, row) => {
+      { head: "SEID", class: "mono", draw: (cell, row) => {
         if (cell.textContent !== row.seid) put(cell, h("a", { href: `#/session/${row.seid}` }, row.seid));
       } },
-      { head: "UE", text: (row) => row.ue.join(", ") || "–" },
-      { head: "IMSI", text: (row) => row.imsi ?? "–" },
-      { head: "DNN", text: (row) => row.dnn ?? "–" },
-      { head: "SMF", text: (row) => row.node },
+      ["UE", (row) => row.ue.join(", ") || "–"],
+      ["IMSI", "imsi"],
+      ["DNN", "dnn"],
+      ["SMF", "node"],
       { head: "TEIDs", class: "mono", text: (row) => row.teids.join(", ") || "–" },
-      { head: "PDRs", number: true, text: (row) => row.pdrs },
-      { head: "Worker", number: true, text: (row) => row.worker },
+      { head: "PDRs", number: true, text: "pdrs" },
+      { head: "Worker", number: true, text: "worker" },
       { head: "State", draw: (cell, row) => {
-        if (cell.textContent !== row.state) put(cell, state(row.state === "live" ? "good" : "warn", row.state));
+        mark(cell, row.state === "live" ? "good" : "warn", row.state);
       } },
     ],
   });
@@ -63,7 +63,7 @@ export function sessions(place, { fields }) {
   let shown = [];
   let next = null;
 
-  // Rows of one meaning, page by page until there are enough: a page may be empty and not the last.
+  // Rows of one meaning, page by page: one may be empty and not the last.
   async function collect(meaning, after, mine) {
     const rows = [];
     let pages = 0;
@@ -126,7 +126,6 @@ export function sessions(place, { fields }) {
   field.value = fields.get("q") ?? "";
   kind.value = fields.get("as") ?? "";
   place.append(
-    h("h1", { class: "hidden" }, "Sessions"),
     h("form", { class: "form", role: "search", onsubmit: submit },
       h("label", { class: "find" }, "Search", field), h("label", {}, "as", kind), h("button", { class: "main" }, "Search")),
     wrong, found, grid.element, h("div", { class: "more" }, more),

@@ -7,22 +7,22 @@ import { listen } from "../live.js";
 import { smfState } from "./overview.js";
 import { faults, poll } from "./poll.js";
 
-const count = (head, value, title) => ({ head, number: true, title, text: (row) => grouped(value(row)) });
+const count = (head, value, title) => ({ head, title, count: value });
 
 function associations() {
   return table({
     label: "PFCP associations",
-    key: (row) => row.peer,
+    key: "peer",
     empty: "No SMF has set up an association.",
     columns: [
-      { head: "Node ID", main: true, text: (row) => row.node },
+      ["Node ID", "node"],
       { head: "State", draw: smfState },
-      { head: "Address", text: (row) => row.peer },
-      { head: "Reached at", text: (row) => row.local },
-      { head: "Interface", text: (row) => row.interface ?? "any" },
-      { head: "Since", text: (row) => date(row.since) },
-      count("Sessions", (row) => row.sessions),
-      count("Tunnels", (row) => row.tunnels),
+      ["Address", "peer"],
+      ["Reached at", "local"],
+      ["Interface", (row) => row.interface ?? "any"],
+      ["Since", (row) => date(row.since)],
+      count("Sessions", "sessions"),
+      count("Tunnels", "tunnels"),
     ],
   });
 }
@@ -30,16 +30,16 @@ function associations() {
 function messages() {
   return table({
     label: "PFCP messages",
-    key: (row) => row.number,
+    key: "number",
     empty: "No message has come or left.",
     columns: [
-      { head: "Message", main: true, text: (row) => row.message },
-      count("Received", (row) => row.received),
-      { head: "now", number: true, measure: (row) => times(row.per_s ?? 0) },
-      count("Duplicates", (row) => row.duplicates, "Retransmissions of requests among them"),
-      count("Refused", (row) => row.refused),
-      count("Sent", (row) => row.sent),
-      count("Sent again", (row) => row.resent),
+      ["Message", "message"],
+      count("Received", "received"),
+      { head: "now", measure: (row) => times(row.per_s ?? 0) },
+      count("Duplicates", "duplicates", "Retransmissions of requests among them"),
+      count("Refused", "refused"),
+      count("Sent", "sent"),
+      count("Sent again", "resent"),
     ],
   });
 }
@@ -47,12 +47,12 @@ function messages() {
 function causes(label, empty) {
   return table({
     label,
-    key: (row) => row.cause,
+    key: "cause",
     empty,
     columns: [
-      { head: "Cause", main: true, text: (row) => row.cause },
-      { head: "Meaning", text: (row) => row.text },
-      count("Requests", (row) => row.count),
+      ["Cause", "cause"],
+      ["Meaning", "text"],
+      count("Requests", "count"),
     ],
   });
 }
@@ -63,8 +63,8 @@ function counters(label, empty) {
     key: ([name]) => name,
     empty,
     columns: [
-      { head: "What", main: true, text: ([name]) => name },
-      { head: "Times", number: true, text: ([, number]) => grouped(number) },
+      { head: "What", text: ([name]) => name },
+      { head: "Times", count: ([, number]) => number },
     ],
   });
 }
@@ -86,7 +86,7 @@ export function smfs(place) {
   const unserved = counters("Not served", "Everything that came was served.");
   const who = h("p", { class: "dim" });
   place.append(
-    h("h1", { class: "hidden" }, "SMFs"), wrong,
+    wrong,
     section("Associations"), peers.element, who,
     section("Messages"), types.element,
     h("div", { class: "columns" },

@@ -169,7 +169,6 @@ export function trace(place, { fields }) {
     else run();
   };
   place.append(
-    h("h1", { class: "hidden" }, "Trace"),
     h("form", { class: "form", onsubmit: submit },
       inputs.map(([, label, input]) => h("label", {}, label, input)),
       h("label", {}, "Port", port), h("label", {}, "Packets", count), h("label", {}, "Seconds", seconds), button,
