@@ -114,8 +114,8 @@ impl AbsentSessions {
         Ok(absent)
     }
 
-    /// Makes what finds the sessions. Of several with the same key the last one is found. Each part is made on a thread of
-    /// its own.
+    /// Makes what finds the sessions. Of several with the same key the last one is found. Each part is made on a thread
+    /// of its own.
     fn index(&mut self) {
         let Self {
             by_seid,

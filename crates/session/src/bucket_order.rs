@@ -1,13 +1,13 @@
-//! The order in which very many entries go into a hash table at a tenth of the time: that of their places there, so that
-//! each part of the table is in the processor's caches while it is filled.
+//! The order in which very many entries go into a hash table at a tenth of the time: that of their places there, so
+//! that each part of the table is in the processor's caches while it is filled.
 
 /// Buckets of a part: some 64 KiB of a table of small entries.
 const BUCKETS_PER_PART: usize = 4096;
 /// The most parts: with more of them the caches do not hold the end of each.
 const MOST_PARTS: usize = 2048;
 
-/// `items` in the order of the parts of a table with this capacity, which takes the bucket from the low bits of the hash,
-/// as `hashbrown` does. Those of one part, and so all with one hash, stay in the order in which they were.
+/// `items` in the order of the parts of a table with this capacity, which takes the bucket from the low bits of the
+/// hash, as `hashbrown` does. Those of one part, and so all with one hash, stay in the order in which they were.
 pub(crate) fn in_bucket_order<T: Copy>(items: &[T], capacity: usize, hash: impl Fn(&T) -> u64) -> Vec<T> {
     // A table is full at seven eighths.
     let buckets = (capacity + capacity / 7).next_power_of_two();

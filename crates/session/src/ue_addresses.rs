@@ -305,8 +305,8 @@ impl Addresses {
         ranges.any(|range| range.vrf == vrf && range.range.has(prefix))
     }
 
-    /// Gives `addresses` to `session`, also if others hold them. Where none are held it takes a fraction of the time, most
-    /// of all in their order.
+    /// Gives `addresses` to `session`, also if others hold them. Where none are held it takes a fraction of the time,
+    /// most of all in their order.
     pub fn give_all(&mut self, addresses: &[UeAddress], session: SessionIndex) {
         if self.holders.len() > 0 {
             return addresses.iter().for_each(|address| self.give(*address, session));
