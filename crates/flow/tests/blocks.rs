@@ -544,7 +544,6 @@ fn what_is_too_large_is_refused_and_changes_nothing() {
 
 #[test]
 fn as_many_typical_blocks_as_promised_fit() {
-    let mut blocks = Blocks::new(1000, Blocks::TYPICAL_LINES).unwrap();
     let watermark = Bounds {
         watermarks: Volumes::of_total(1),
         limit: None,
@@ -557,7 +556,17 @@ fn as_many_typical_blocks_as_promised_fit() {
         bounds: vec![watermark; 2],
         ..BlockImage::default()
     };
-    assert!((0..1000).all(|session| blocks.install(SessionIndex(session), &image).is_ok()));
+    let with_counter = BlockImage {
+        urrs: 3,
+        ..image.clone()
+    };
+    for (lines, image) in [
+        (Blocks::TYPICAL_LINES, image),
+        (Blocks::TYPICAL_LINES_WITH_COUNTER, with_counter),
+    ] {
+        let mut blocks = Blocks::new(1000, lines).unwrap();
+        assert!((0..1000).all(|session| blocks.install(SessionIndex(session), &image).is_ok()));
+    }
 }
 
 proptest! {

@@ -15,6 +15,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::slice::from_ref;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 /// A session's record, and what was counted since it was written.
@@ -126,13 +127,13 @@ impl AbsentSessions {
             ..
         } = self;
         let all = &*self.sessions;
-        thread::scope(|scope| {
-            scope.spawn(|| index(by_seid, all, |one| from_ref(&one.seid), has_seid));
-            scope.spawn(|| index(by_owner, all, |one| from_ref(&one.owner), has_owner));
-            scope.spawn(|| index(by_tunnel, all, |one| &one.reserved.tunnels, has_tunnel));
-            scope.spawn(|| addresses.sort_unstable());
-            index(by_address, all, |one| &one.reserved.addresses, has_address);
-        });
+        beside([
+            &mut || index(by_seid, all, |one| from_ref(&one.seid), has_seid),
+            &mut || index(by_owner, all, |one| from_ref(&one.owner), has_owner),
+            &mut || index(by_tunnel, all, |one| &one.reserved.tunnels, has_tunnel),
+            &mut || index(by_address, all, |one| &one.reserved.addresses, has_address),
+            &mut || addresses.sort_unstable(),
+        ]);
     }
 
     fn enter(&mut self, network: &Network, head: &SessionHead<'_>, is_active: bool) {
@@ -257,6 +258,21 @@ fn has_tunnel(absent: &Absent, tunnel: &Tunnel) -> bool {
 
 fn has_address(absent: &Absent, address: &Address) -> bool {
     absent.reserved.addresses.contains(address)
+}
+
+/// Does all of this, each on a thread of its own, as far as the system gives threads.
+fn beside<const JOBS: usize>(jobs: [&mut (dyn FnMut() + Send); JOBS]) {
+    let jobs = jobs.map(|job| Mutex::new(Some(job)));
+    let run = |job: &Mutex<Option<&mut (dyn FnMut() + Send)>>| {
+        let job = job.lock().unwrap_or_else(PoisonError::into_inner).take();
+        job.into_iter().for_each(|job| job());
+    };
+    thread::scope(|scope| {
+        for job in &jobs {
+            let _ = thread::Builder::new().spawn_scoped(scope, move || run(job));
+        }
+    });
+    jobs.iter().for_each(run);
 }
 
 /// Enters all sessions with all the keys that each has.

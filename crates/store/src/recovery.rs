@@ -72,7 +72,7 @@ pub(crate) fn recover(disk: &mut impl StoreDisk) -> Result<Outcome, OpenError> {
     for (done, plan) in plans.into_iter().enumerate() {
         reading.read(disk, plan, newest == Some(plan.number))?;
         if done == 0 {
-            // As many sessions as if all segments were like the first: what is too much is given back.
+            // As many sessions as if all segments were like the first.
             reading.reserve(segments.min(MOST_SEGMENTS_RESERVED));
         }
     }
@@ -132,10 +132,10 @@ impl Reading {
         let recovered = &mut self.recovered;
         let more = |there: usize, most: usize| there.saturating_mul(times).min(most);
         let sessions = more(recovered.sessions.len(), MOST_RESERVED);
-        recovered.sessions.reserve(sessions);
-        recovered
-            .heads
-            .reserve(more(recovered.heads.len(), sessions * MOST_HEAD_RESERVED));
+        // Where there is not so much memory, they grow as they are filled.
+        let _ = recovered.sessions.try_reserve(sessions);
+        let heads = more(recovered.heads.len(), sessions * MOST_HEAD_RESERVED);
+        let _ = recovered.heads.try_reserve(heads);
     }
 
     /// Newest segments without a header and without any record: they were being begun.

@@ -541,6 +541,7 @@ impl World {
 
     /// What all workers have forwarded of each group is what left.
     fn check_groups(&self) {
+        let mut found = [false; GROUPS];
         for of in self.upf.sessions.groups() {
             let SessionGroup::Of { s_nssai, dnn } = of.group else {
                 panic!("there is room for all")
@@ -550,6 +551,7 @@ impl World {
                 known.s_nssai == s_nssai && known.dnn == dnn
             };
             let group = (0..GROUPS).find(is_it).expect("one of ours");
+            found[group] = true;
             let mut sum = UrrCount::default();
             for worker in &self.upf.workers {
                 let SessionGroupTotal { packets, octets } = worker.group_totals()[of.number.index()];
@@ -564,6 +566,9 @@ impl World {
             }
             assert_eq!(sum, self.groups[group], "group {group}");
         }
+        let mut counted = self.groups.iter().map(|of| *of != UrrCount::default());
+        let is_there = |there: bool| counted.next() != Some(true) || there;
+        assert!(found.into_iter().all(is_there), "each group is there: {found:?}");
     }
 
     fn pause(&mut self, ue: usize, place: usize) {

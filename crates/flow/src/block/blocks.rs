@@ -88,6 +88,9 @@ impl Blocks {
     /// Lines of a block with up to 4 FARs, 4 QERs of which 2 have meters, and 2 URRs with bounds.
     pub const TYPICAL_LINES: usize = 12;
 
+    /// The same with one counter more: its line, and that of its bounds.
+    pub const TYPICAL_LINES_WITH_COUNTER: usize = Self::TYPICAL_LINES + 2;
+
     /// Room for `sessions` blocks of `lines` lines each (64 octets a line), or as much of other lengths.
     ///
     /// # Errors

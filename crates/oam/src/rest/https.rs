@@ -297,13 +297,16 @@ async fn serve_one(
 /// Returns when the token that a connection's last request had is valid no more, or the certificate by which the caller
 /// is known: an answer may be without end.
 async fn credentials_end(peer: &Peer, shared: &Shared) {
+    let mut taken = None;
     loop {
         sleep(CREDENTIALS_LOOK).await;
         let token = *peer.token.lock().unwrap_or_else(PoisonError::into_inner);
         let ends = token
             .zip(shared.tokens.as_ref())
             .is_some_and(|(hash, tokens)| !tokens.is_valid(&hash, SystemTime::now()));
-        let has_end = || !peer.shown.is_empty() && !shared.certificates.takes(&peer.shown, UnixTime::now());
+        let certificates = &shared.certificates;
+        let mut has_end =
+            || !peer.shown.is_empty() && !certificates.takes(&peer.shown, UnixTime::now(), &mut taken);
         if ends || has_end() {
             return;
         }

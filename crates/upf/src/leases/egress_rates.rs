@@ -6,7 +6,7 @@
 //! quarter, so that they settle within about 200 ms. Where one worker has all, and no policer shapes, it is asked ten
 //! times a second, for those who want to see.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub struct EgressRates {
     network: Arc<Network>,
     workers: usize,
     nodes: BTreeMap<EgressRate, Vec<Node>>,
-    /// What each has sent since it was configured, in octets.
+    /// What each that is configured has sent since then, in octets.
     octets: BTreeMap<EgressRate, u64>,
     /// When each worker was asked last, and the time that its next answer is of, in milliseconds.
     asked: Vec<Asked>,
@@ -85,22 +85,25 @@ struct Node {
 impl EgressRates {
     /// Of this network, over this number of workers.
     pub fn new(network: &Arc<Network>, workers: usize) -> Self {
-        Self {
+        let mut rates = Self {
             network: Arc::clone(network),
             workers,
             nodes: BTreeMap::new(),
             octets: BTreeMap::new(),
             asked: vec![Asked::default(); workers],
             next: Nanos(0),
-        }
+        };
+        rates.change_network(network);
+        rates
     }
 
     /// The network is another one from now on.
     pub fn change_network(&mut self, network: &Arc<Network>) {
         self.network = Arc::clone(network);
         // A number that is given up may be another policer's later.
-        let configured: BTreeSet<EgressRate> = self.configured().collect();
-        self.octets.retain(|of, _| configured.contains(of));
+        let before = std::mem::take(&mut self.octets);
+        let octets = |of| (of, before.get(&of).copied().unwrap_or_default());
+        self.octets = self.configured().map(octets).collect();
     }
 
     /// When [`poll`](Self::poll) has something to do; `None`: never, as long as nothing waits before ports.
@@ -186,7 +189,10 @@ impl EgressRates {
             return;
         };
         for demand in demands {
-            *self.octets.entry(demand.rate).or_default() += demand.octets;
+            // What a worker has said of a rate that is given up came too late.
+            if let Some(octets) = self.octets.get_mut(&demand.rate) {
+                *octets += demand.octets;
+            }
             let nodes = self.nodes.entry(demand.rate).or_default();
             let is_it = |node: &&mut Node| (node.worker, node.number) == (worker, demand.node);
             match nodes.iter_mut().find(is_it) {

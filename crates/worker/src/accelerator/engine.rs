@@ -125,7 +125,8 @@ impl<I: Io> Engine<I> {
             access,
             burst: Burst::new(),
             reinjected: Batch::new(),
-            blocks: Blocks::new(config.max_sessions, Blocks::TYPICAL_LINES)?
+            // Sessions bring the counter of all that is forwarded of them.
+            blocks: Blocks::new(config.max_sessions, Blocks::TYPICAL_LINES_WITH_COUNTER)?
                 .with_contents(config.max_sessions, config.content_counters)?,
             flows: Flows::new(capacity, config.seed)?,
             flow_counts: FlowCounts::new(config.max_sessions),

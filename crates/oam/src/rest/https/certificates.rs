@@ -1,6 +1,7 @@
 //! Certificate and key of the listener, the authorities of clients, and what these have revoked: read from files, and
 //! again when they change.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -18,8 +19,8 @@ use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig, version};
 use tracing::warn;
 use x509_cert::Certificate;
-use x509_cert::crl::CertificateList;
-use x509_cert::der::Decode;
+use x509_cert::crl::{CertificateList, TbsCertList};
+use x509_cert::der::{Decode, Encode};
 
 /// Octets of a file, at most; lists of revoked certificates may be longer.
 const LONGEST: u64 = 1 << 20;
@@ -103,7 +104,11 @@ impl Files {
 
     /// Who verifies clients' certificates: with lists of revoked ones, each authority above the certificate needs a
     /// list, which has to be valid still.
-    fn verifier(&self, path: &Path) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
+    fn verifier(
+        &self,
+        path: &Path,
+        lists: Option<Lists>,
+    ) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
         let mut roots = RootCertStore::empty();
         for authority in certificates(path)? {
             roots
@@ -113,10 +118,8 @@ impl Files {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let mut builder =
             WebPkiClientVerifier::builder_with_provider(roots.into(), provider).allow_unauthenticated();
-        if let Some(lists) = &self.client_crl {
-            builder = builder
-                .with_crls(revocation_lists(lists)?)
-                .enforce_revocation_expiration();
+        if let Some(lists) = lists {
+            builder = builder.with_crls(lists.lists).enforce_revocation_expiration();
         }
         builder.build().map_err(|error| match (error, &self.client_crl) {
             (VerifierBuilderError::InvalidCrl(why), Some(lists)) => {
@@ -126,23 +129,38 @@ impl Files {
         })
     }
 
-    fn load(&self) -> Result<Loaded, CertificateError> {
-        let chain = certificates(&self.certificate)?;
-        let key = private_key(&self.key)?;
+    fn identity(&self) -> Result<Identity, CertificateError> {
+        let (chain, key) = (certificates(&self.certificate)?, private_key(&self.key)?);
+        let summary = CertificateSummary::of(&chain)
+            .ok_or_else(|| CertificateError::of(&self.certificate, "is no certificate of X.509"))?;
+        Ok(Identity { chain, key, summary })
+    }
+
+    /// Who verifies clients, and until when what is verified holds.
+    fn verification(&self) -> Result<Verification, CertificateError> {
+        let lists = self.client_crl.as_deref().map(revocation_lists).transpose()?;
+        let until = lists.as_ref().and_then(|lists| lists.until);
+        let verifier = match &self.client_ca {
+            None => WebPkiClientVerifier::no_client_auth(),
+            Some(path) => self.verifier(path, lists)?,
+        };
+        Ok(Verification { verifier, until })
+    }
+
+    /// What handshakes are made with.
+    fn server_config(
+        &self,
+        Identity { chain, key, .. }: &Identity,
+        verification: &Verification,
+    ) -> Result<Arc<ServerConfig>, CertificateError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let of_key = |error: rustls::Error| CertificateError::of(&self.key, error);
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&version::TLS13])
             .map_err(of_key)?;
-        let verifier = match &self.client_ca {
-            None => WebPkiClientVerifier::no_client_auth(),
-            Some(path) => self.verifier(path)?,
-        };
-        let summary = CertificateSummary::of(&chain)
-            .ok_or_else(|| CertificateError::of(&self.certificate, "is no certificate of X.509"))?;
         let mut config = builder
-            .with_client_cert_verifier(Arc::clone(&verifier))
-            .with_single_cert(chain, key)
+            .with_client_cert_verifier(Arc::clone(&verification.verifier))
+            .with_single_cert(chain.clone(), key.clone_key())
             .map_err(|error| match error {
                 rustls::Error::InconsistentKeys(_) => {
                     let words = format!(
@@ -158,33 +176,51 @@ impl Files {
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         // HTTP/2 is not served: its streams would be one more thing to bound.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Loaded {
-            current: Current {
-                config: Arc::new(config),
-                verifier,
-            },
-            summary,
-        })
+        Ok(Arc::new(config))
     }
 }
 
-struct Loaded {
-    current: Current,
+/// The certificate of the listener, those above it, and its key.
+struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
     summary: CertificateSummary,
 }
 
-/// What connections begin with, and who verifies clients' certificates.
+/// Who verifies clients' certificates.
+#[derive(Clone)]
+struct Verification {
+    verifier: Arc<dyn ClientCertVerifier>,
+    /// When the first CRL ends that is still valid, in seconds since 1970.
+    until: Option<u64>,
+}
+
+/// The last that could be used.
 struct Current {
     config: Arc<ServerConfig>,
-    verifier: Arc<dyn ClientCertVerifier>,
+    identity: Identity,
+    verification: Verification,
+}
+
+/// How the files looked when they were read last, and what was wrong with them.
+struct Seen {
+    stamps: Stamps,
+    fault: Option<CertificateError>,
 }
 
 /// What handshakes are made with, and the files that it is made of.
 pub struct Certificates {
     files: Files,
     current: Mutex<Current>,
-    seen: Mutex<Stamps>,
+    seen: Mutex<Seen>,
     summary: CertificateSummary,
+}
+
+/// That a client's certificate was taken, by whom, and until when it would be again if nothing changes.
+#[derive(Clone)]
+pub(super) struct Taken {
+    by: Arc<dyn ClientCertVerifier>,
+    until: u64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -204,13 +240,18 @@ impl Certificates {
             client_ca: config.client_ca.as_ref().map(|path| path.value.clone()),
             client_crl: config.client_crl.as_ref().map(|path| path.value.clone()),
         };
-        let seen = files.stamps();
-        let Loaded { current, summary } = files.load()?;
+        let stamps = files.stamps();
+        let (identity, verification) = (files.identity()?, files.verification()?);
+        let config = files.server_config(&identity, &verification)?;
         Ok(Self {
             files,
-            current: Mutex::new(current),
-            seen: Mutex::new(seen),
-            summary,
+            summary: identity.summary.clone(),
+            current: Mutex::new(Current {
+                config,
+                identity,
+                verification,
+            }),
+            seen: Mutex::new(Seen { stamps, fault: None }),
         })
     }
 
@@ -226,29 +267,77 @@ impl Certificates {
     }
 
     /// Whether the certificate that a client has shown, with those behind it, would be taken again at `now`: it has not
-    /// expired, nor been revoked since.
-    pub(super) fn takes(&self, shown: &[CertificateDer<'_>], now: UnixTime) -> bool {
-        let verifier = Arc::clone(&lock(&self.current).verifier);
+    /// expired, nor been revoked since. What was `taken` before is looked at again when something has changed.
+    pub(super) fn takes(
+        &self,
+        shown: &[CertificateDer<'_>],
+        now: UnixTime,
+        taken: &mut Option<Taken>,
+    ) -> bool {
+        let Verification { verifier, until } = lock(&self.current).verification.clone();
+        let is_known = |taken: &Taken| Arc::ptr_eq(&taken.by, &verifier) && now.as_secs() < taken.until;
+        if taken.as_ref().is_some_and(is_known) {
+            return true;
+        }
         let verified = shown
             .split_first()
             .map(|(own, behind)| verifier.verify_client_cert(own, behind, now));
-        matches!(verified, Some(Ok(_)))
+        let is_taken = matches!(verified, Some(Ok(_)));
+        let ends = shown.iter().map(|one| end_of(one)).chain(until);
+        *taken = is_taken.then(|| Taken {
+            until: ends.min().unwrap_or_default(),
+            by: verifier,
+        });
+        is_taken
     }
 
-    /// Reads the files again where one has changed, or always if that is forced; none where there was nothing to do.
-    /// Sessions of the certificate before cannot be resumed then: who could show a certificate shows it again.
+    /// Reads the files again where one has changed, where one could not be used, or always if that is forced; none
+    /// where nothing is new. What can be used is: a key that cannot keeps no CRL from its effect. Sessions of the
+    /// certificate before cannot be resumed then: who could show a certificate shows it again.
     pub(super) fn follow(&self, is_forced: bool) -> Option<Result<CertificateSummary, CertificateError>> {
-        let found = self.files.stamps();
-        let before = std::mem::replace(&mut *lock(&self.seen), found);
-        if before == found && !is_forced {
+        let stamps = self.files.stamps();
+        let mut seen = lock(&self.seen);
+        let is_same = seen.stamps == stamps;
+        if is_same && seen.fault.is_none() && !is_forced {
             return None;
         }
-        let loaded = self.files.load();
-        Some(loaded.map(|Loaded { current, summary }| {
-            *lock(&self.current) = current;
-            summary
-        }))
+        let read = self.read_again();
+        let fault = read.as_ref().err().cloned();
+        let is_known = is_same && !is_forced && seen.fault == fault;
+        *seen = Seen { stamps, fault };
+        (!is_known).then_some(read)
     }
+
+    fn read_again(&self) -> Result<CertificateSummary, CertificateError> {
+        let (identity, verification) = (self.files.identity(), self.files.verification());
+        let mut current = lock(&self.current);
+        let mut fault = None;
+        let mut kept = |error: CertificateError| fault = Some(error);
+        if let Some(verification) = verification.map_err(&mut kept).ok() {
+            let config = self.files.server_config(&current.identity, &verification)?;
+            (current.config, current.verification) = (config, verification);
+        }
+        if let Some(identity) = identity.map_err(&mut kept).ok() {
+            current.config = self.files.server_config(&identity, &current.verification)?;
+            current.identity = identity;
+        }
+        match fault {
+            Some(error) => Err(error),
+            None => Ok(current.identity.summary.clone()),
+        }
+    }
+}
+
+/// When a certificate ends, in seconds since 1970; 0 if that cannot be read.
+fn end_of(certificate: &[u8]) -> u64 {
+    let read = Certificate::from_der(certificate);
+    read.map_or(0, |read| {
+        read.tbs_certificate
+            .validity
+            .not_after
+            .to_unix_duration()
+            .as_secs()
+    })
 }
 
 fn read(file: File) -> io::Result<Vec<u8>> {
@@ -268,7 +357,13 @@ fn read_up_to(longest: u64, file: File) -> io::Result<Vec<u8>> {
 }
 
 /// The lists of revoked certificates in a file.
-fn revocation_lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, CertificateError> {
+struct Lists {
+    lists: Vec<CertificateRevocationListDer<'static>>,
+    /// When the first ends that has not, in seconds since 1970.
+    until: Option<u64>,
+}
+
+fn revocation_lists(path: &Path) -> Result<Lists, CertificateError> {
     let fault = |why: &dyn fmt::Display| CertificateError::of(path, why);
     let octets = File::open(path).and_then(|file| read_up_to(LONGEST_LISTS, file));
     let octets = octets.map_err(|error| fault(&error))?;
@@ -277,24 +372,43 @@ fn revocation_lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'sta
     if lists.is_empty() {
         return Err(fault(&"has no CRL in PEM"));
     }
-    lists.iter().for_each(|list| warn_if_old(path, list));
-    Ok(lists)
+    let (mut until, mut scopes, now) = (None, BTreeSet::new(), UnixTime::now().as_secs());
+    for list in &lists {
+        // What is wrong with a list that cannot be read, the verifier says.
+        let Ok(list) = CertificateList::from_der(list) else {
+            continue;
+        };
+        let list = list.tbs_cert_list;
+        if !scopes.insert(scope(&list)) {
+            let words = format!(
+                "has two CRLs of `{}`; expected: one of each authority",
+                list.issuer
+            );
+            return Err(fault(&words));
+        }
+        match list.next_update.map(|end| end.to_unix_duration().as_secs()) {
+            Some(end) if end < now => warn_of_old(path, &list),
+            end => until = until.into_iter().chain(end).min(),
+        }
+    }
+    Ok(Lists { lists, until })
+}
+
+/// Whose certificates a list is of, and which of them: its authority, and its issuing distribution point (RFC 5280
+/// §5.2.5). Of two lists with the same one the verifier takes the first, however old it is.
+fn scope(list: &TbsCertList) -> (Vec<u8>, Option<Vec<u8>>) {
+    const ISSUING_DISTRIBUTION_POINT: &str = "2.5.29.28";
+    let mut extensions = list.crl_extensions.iter().flatten();
+    let point = extensions.find(|one| one.extn_id.to_string() == ISSUING_DISTRIBUTION_POINT);
+    let point = point.map(|one| one.extn_value.as_bytes().to_vec());
+    (list.issuer.to_der().unwrap_or_default(), point)
 }
 
 /// A list that is not valid any more says nothing: no certificate of its authority is taken. The daemon starts all the
 /// same, for there are tokens, too.
-fn warn_if_old(path: &Path, list: &[u8]) {
-    let Ok(list) = CertificateList::from_der(list) else {
-        return;
-    };
-    let until = list
-        .tbs_cert_list
-        .next_update
-        .map(|until| until.to_unix_duration());
-    if until.is_some_and(|until| until.as_secs() < UnixTime::now().as_secs()) {
-        let (file, authority) = (path.display(), list.tbs_cert_list.issuer);
-        warn!(%file, %authority, "API CRL expired: no client's certificate of this authority is taken");
-    }
+fn warn_of_old(path: &Path, list: &TbsCertList) {
+    let (file, authority) = (path.display(), &list.issuer);
+    warn!(%file, %authority, "API CRL expired: no client's certificate of this authority is taken");
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {

@@ -35,6 +35,13 @@ fn authority() -> Issuer<'static, KeyPair> {
     Issuer::new(params, KeyPair::generate().unwrap())
 }
 
+fn named_authority(name: &str) -> Issuer<'static, KeyPair> {
+    let mut params = CertificateParams::new([]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
+    Issuer::new(params, KeyPair::generate().unwrap())
+}
+
 fn authority_pem() -> (Issuer<'static, KeyPair>, String) {
     let mut params = CertificateParams::new([]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -345,6 +352,25 @@ fn a_revoked_certificate_is_refused_and_ends_what_it_has_opened() {
 }
 
 #[test]
+fn a_crl_counts_whatever_is_wrong_with_other_files() {
+    let (server, file) = server_with_crl("other-files");
+    let [one, other] = [5, 6].map(|serial| signed_as(&server.issuer, serial));
+    assert!(!is_refused(&server, &one));
+    let key = server.scratch.0.join("key");
+    let words = fs::read(&key).unwrap();
+    fs::write(&key, "nothing").unwrap();
+    fs::write(&file, revoking(&server.issuer, 2_200, &[5])).unwrap();
+    eventually(|| is_refused(&server, &one));
+    assert!(!is_refused(&server, &other));
+    // A file that could not be used is read again although it looks the same.
+    fs::write(&key, words).unwrap();
+    let unread = server.scratch.0.join("unread");
+    fs::write(&unread, revoking(&server.issuer, 2_200, &[])).unwrap();
+    fs::rename(&unread, &file).unwrap();
+    eventually(|| !is_refused(&server, &one));
+}
+
+#[test]
 fn an_authority_without_a_crl_of_its_own_is_not_believed() {
     let (server, file) = server_with_crl("without-crl");
     let pair = signed_as(&server.issuer, 5);
@@ -380,6 +406,17 @@ fn lists_that_cannot_be_used_are_named() {
             fault()
         );
     }
+    // A verifier would take the first of them, however old.
+    let twice = [&[][..], &[5]].map(|serials| revoking(&server.issuer, 2_200, serials));
+    fs::write(&file, twice.concat()).unwrap();
+    assert!(
+        fault().starts_with(&name) && fault().contains("has two CRLs of `CN="),
+        "{}",
+        fault()
+    );
+    let of_both = [&server.issuer, &named_authority("another")].map(|by| revoking(by, 2_200, &[]));
+    fs::write(&file, of_both.concat()).unwrap();
+    assert!(Certificates::load(&config(&server.scratch.0, &rest)).is_ok());
     fs::remove_file(&file).unwrap();
     assert!(
         fault().starts_with(&name) && fault().contains("No such file"),

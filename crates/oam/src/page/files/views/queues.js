@@ -46,7 +46,7 @@ function rated(before, after) {
   const seconds = (after.at - before.at) / 1000;
   return after.priorities.map((one) => {
     const then = before.priorities.find(({ priority }) => priority === one.priority) ?? one;
-    const more = (what) => one[what] - then[what];
+    const more = (what) => Math.max(0, one[what] - then[what]);
     const left = more("departed_packets");
     const wait = left ? { value: (more("waited_us") / left / 1000).toFixed(2), unit: "ms" } : { value: "–", unit: "" };
     return { ...one, wait, per_s: (what) => (seconds ? more(what) / seconds : 0) };
