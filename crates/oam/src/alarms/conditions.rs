@@ -10,11 +10,10 @@ use upf::Control;
 
 use super::kind::Kind;
 use super::list::{Condition, Level};
-use super::seen::{Disk, LostRecords, Seen};
+use super::seen::{Disk, LostRecords, NEAR, Seen, is_near, percent, room};
 use crate::values::{RecordsState, StoreState};
 
-/// Per cent of a limit that raise an alarm; below the second number it is over.
-const NEAR: u64 = 90;
+/// Per cent of a limit, below which its alarm is over.
 const NEAR_NO_MORE: u64 = 85;
 /// The same of file systems.
 const DISK_NEAR: u64 = 95;
@@ -152,8 +151,8 @@ fn add_nat_pools(found: &mut Vec<Condition>, now: Nanos, control: &Control, seen
 /// Each worker has room of its own: another one's is of no use to its sessions.
 fn add_queues(found: &mut Vec<Condition>, seen: &Seen) {
     let workers = seen.egress.iter().enumerate();
-    for (worker, counts) in workers.filter(|(_, counts)| counts.queues_limit > 0).take(MOST) {
-        let worker = worker.to_string();
+    for (place, counts) in workers.filter(|(_, counts)| counts.queues_limit > 0).take(MOST) {
+        let worker = place.to_string();
         let (queues, most) = (counts.queues as u64, counts.queues_limit as u64);
         found.extend(near(Kind::EgressQueuesNearLimit, &worker, queues, most));
         if counts.lacking > 0 {
@@ -163,14 +162,16 @@ fn add_queues(found: &mut Vec<Condition>, seen: &Seen) {
                     .to_owned();
             found.push(raised(Kind::EgressQueuesLacking, &worker, text));
         }
-        let packets = (counts.packets as u64, counts.packets_limit as u64);
-        let pools = [
-            ("packets", packets),
-            ("octets", (counts.octets, counts.octets_limit)),
-        ];
-        for (what, (used, limit)) in pools {
+        let crowded = seen.is_crowded(place);
+        for ((what, (used, limit)), is_crowded) in
+            ["packets", "octets"].into_iter().zip(room(counts)).zip(crowded)
+        {
             let object = format!("{worker} {what}");
-            found.extend(near(Kind::EgressPoolNearFull, &object, used, limit));
+            let mut full = near(Kind::EgressPoolNearFull, &object, used, limit);
+            if let Some(full) = full.as_mut().filter(|_| !is_crowded) {
+                full.level = Level::Keeps;
+            }
+            found.extend(full);
         }
     }
 }
@@ -252,9 +253,8 @@ fn add_disks(found: &mut Vec<Condition>, seen: &Seen) {
 
 /// The condition that little of something is left. Its text has no figures that change all the time.
 fn near(kind: Kind, object: &str, used: u64, limit: u64) -> Option<Condition> {
-    let percent = u128::from(used) * 100 / u128::from(limit.max(1));
-    let level = match percent {
-        percent if percent >= u128::from(NEAR) => Level::Raises,
+    let level = match percent(used, limit) {
+        _ if is_near(used, limit) => Level::Raises,
         percent if percent >= u128::from(NEAR_NO_MORE) => Level::Keeps,
         _ => return None,
     };
@@ -379,13 +379,14 @@ mod tests {
             ..EgressCounts::default()
         };
         let kinds = |worker: EgressCounts| {
-            let seen = Seen {
-                // Workers of a UPF without queues have no limit, and none is near.
-                egress: vec![EgressCounts::default(), counts, worker],
-                ..Seen::default()
-            };
+            // Workers of a UPF without queues have no limit, and none is near.
+            let mut seen = Seen::default();
             let mut found = Vec::new();
-            add_queues(&mut found, &seen);
+            for _ in 0..3 {
+                seen.note_egress(vec![EgressCounts::default(), counts, worker]);
+                found.clear();
+                add_queues(&mut found, &seen);
+            }
             let found = found.into_iter().map(|one| (one.kind, one.object, one.level));
             found.collect::<Vec<_>>()
         };
@@ -418,6 +419,16 @@ mod tests {
             kinds(octets),
             one(Kind::EgressPoolNearFull, "2 octets", Level::Raises)
         );
+        // A burst is none, but it lets an alarm stay.
+        let (mut seen, mut levels) = (Seen::default(), Vec::new());
+        for worker in [octets, octets, counts, octets, octets, octets] {
+            seen.note_egress(vec![worker]);
+            let mut found = Vec::new();
+            add_queues(&mut found, &seen);
+            levels.push(found.pop().map(|one| one.level));
+        }
+        let keeps = Some(Level::Keeps);
+        assert_eq!(levels, [keeps, keeps, None, keeps, keeps, Some(Level::Raises)]);
     }
 
     #[test]

@@ -15,6 +15,8 @@ use crate::values::{RecordsStatus, StoreStatus};
 const STALLED: u32 = 3;
 /// The same without contact with a worker's accelerator, after which that is lost.
 const SILENT: u32 = 3;
+/// The same with nearly all room for waiting packets in use, after which that is told: a burst fills it for less.
+const CROWDED: u32 = 3;
 /// For how long it is shown that a pool of public addresses has refused a block.
 const REFUSED_OF_LATE: Duration = Duration::from_secs(60);
 
@@ -31,8 +33,6 @@ pub struct Seen {
     pub watermarks: Vec<Watermark>,
     /// Flow entries of all workers, and those that there is room for.
     pub flows: (u64, u64),
-    /// What waits before ports, by worker.
-    pub egress: Vec<EgressCounts>,
     /// Why the audit log was not written last, and where it is.
     pub audit: Option<Fault>,
     /// File systems that the daemon writes to.
@@ -44,6 +44,10 @@ pub struct Seen {
     pub(super) workers: Vec<Progress>,
     /// Looks in which a worker's accelerator was not in contact, by worker.
     pub(super) silent: Vec<u32>,
+    /// What waits before ports, by worker.
+    pub(super) egress: Vec<EgressCounts>,
+    /// Looks in which nearly all room for packets, and for their octets, was in use there.
+    pub(super) crowded: Vec<[u32; 2]>,
     pub(super) exhausted_pools: Vec<Exhausted>,
 }
 
@@ -97,6 +101,26 @@ pub(super) struct Progress {
     looks: u32,
 }
 
+/// What of a worker's room for waiting packets, and for their octets, is in use, and how much there is.
+pub(super) fn room(counts: &EgressCounts) -> [(u64, u64); 2] {
+    [
+        (counts.packets as u64, counts.packets_limit as u64),
+        (counts.octets, counts.octets_limit),
+    ]
+}
+
+/// The percentage of a limit from which on an alarm is raised.
+pub(super) const NEAR: u128 = 90;
+
+/// Whether so much of a limit is in use that an alarm is raised.
+pub(super) fn is_near(used: u64, limit: u64) -> bool {
+    percent(used, limit) >= NEAR
+}
+
+pub(super) fn percent(used: u64, limit: u64) -> u128 {
+    u128::from(used) * 100 / u128::from(limit.max(1))
+}
+
 impl Seen {
     /// Nothing yet, with the counts that raise an alarm.
     #[must_use]
@@ -146,6 +170,26 @@ impl Seen {
                 Some(true) | None => 0,
             };
         }
+    }
+
+    /// Notes, at each look, what waits before the ports of each worker.
+    pub fn note_egress(&mut self, workers: Vec<EgressCounts>) {
+        self.crowded.resize(workers.len(), [0; 2]);
+        for (looks, counts) in self.crowded.iter_mut().zip(&workers) {
+            for (looks, (used, limit)) in looks.iter_mut().zip(room(counts)) {
+                *looks = match is_near(used, limit) {
+                    true => looks.saturating_add(1),
+                    false => 0,
+                };
+            }
+        }
+        self.egress = workers;
+    }
+
+    /// Whether nearly all room for packets, and for their octets, has been in use at a worker for some looks.
+    pub(super) fn is_crowded(&self, worker: usize) -> [bool; 2] {
+        let looks = self.crowded.get(worker).copied().unwrap_or_default();
+        looks.map(|looks| looks >= CROWDED)
     }
 
     /// Notes how often each pool of public addresses has refused a block, and gives those that did of late.

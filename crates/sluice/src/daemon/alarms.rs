@@ -120,7 +120,7 @@ impl AlarmWatch {
         if seen.watches_rates() {
             seen.note_forwarded(now, &(gauges.group_totals)());
         }
-        seen.egress = (gauges.egress)();
+        seen.note_egress((gauges.egress)());
         let accelerators = (gauges.accelerators)();
         let contacts = accelerators.iter().map(|view| view.map(|view| view.is_ready));
         seen.note_contacts(contacts);
