@@ -15,7 +15,7 @@ use crate::values::{RecordsStatus, StoreStatus};
 const STALLED: u32 = 3;
 /// The same without contact with a worker's accelerator, after which that is lost.
 const SILENT: u32 = 3;
-/// The same with nearly all room for waiting packets in use, after which that is told: a burst fills it for less.
+/// The same with nearly all room for waiting packets in use, after which that is raised: a burst fills it for less.
 const CROWDED: u32 = 3;
 /// For how long it is shown that a pool of public addresses has refused a block.
 const REFUSED_OF_LATE: Duration = Duration::from_secs(60);

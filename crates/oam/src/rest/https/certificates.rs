@@ -313,11 +313,11 @@ impl Certificates {
         let mut current = lock(&self.current);
         let mut fault = None;
         let mut kept = |error: CertificateError| fault = Some(error);
-        if let Some(verification) = verification.map_err(&mut kept).ok() {
+        if let Ok(verification) = verification.map_err(&mut kept) {
             let config = self.files.server_config(&current.identity, &verification)?;
             (current.config, current.verification) = (config, verification);
         }
-        if let Some(identity) = identity.map_err(&mut kept).ok() {
+        if let Ok(identity) = identity.map_err(&mut kept) {
             current.config = self.files.server_config(&identity, &current.verification)?;
             current.identity = identity;
         }
