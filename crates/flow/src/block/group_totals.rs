@@ -65,13 +65,11 @@ impl SessionGroupTotals {
     /// Counts a packet of this number of octets.
     #[inline(always)]
     pub fn count(&mut self, group: SessionGroupId, direction: Direction, octets: u64) {
-        let total = &mut self.totals[group.index() % SessionGroupId::NUMBERS];
-        let way = direction as usize;
-        total.packets[way] = total.packets[way].wrapping_add(1);
-        total.octets[way] = total.octets[way].wrapping_add(octets);
+        self.add(group, direction, 1, octets);
     }
 
     /// Adds packets that were counted elsewhere.
+    #[inline(always)]
     pub fn add(&mut self, group: SessionGroupId, direction: Direction, packets: u64, octets: u64) {
         let total = &mut self.totals[group.index() % SessionGroupId::NUMBERS];
         let way = direction as usize;

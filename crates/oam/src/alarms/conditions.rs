@@ -9,12 +9,11 @@ use session::{PoolId, SessionGroup};
 use upf::Control;
 
 use super::kind::Kind;
+use super::limits::{NEAR, level_of};
 use super::list::{Condition, Level};
-use super::seen::{Disk, LostRecords, NEAR, Seen, is_near, percent, room};
+use super::seen::{Disk, LostRecords, Seen, room};
 use crate::values::{RecordsState, StoreState};
 
-/// Per cent of a limit, below which its alarm is over.
-const NEAR_NO_MORE: u64 = 85;
 /// The same of file systems.
 const DISK_NEAR: u64 = 95;
 const DISK_NEAR_NO_MORE: u64 = 92;
@@ -253,18 +252,10 @@ fn add_disks(found: &mut Vec<Condition>, seen: &Seen) {
 
 /// The condition that little of something is left. Its text has no figures that change all the time.
 fn near(kind: Kind, object: &str, used: u64, limit: u64) -> Option<Condition> {
-    let level = match percent(used, limit) {
-        _ if is_near(used, limit) => Level::Raises,
-        percent if percent >= u128::from(NEAR_NO_MORE) => Level::Keeps,
-        _ => return None,
-    };
+    let text = format!("{NEAR}% of {limit} in use, or a little less");
     Some(Condition {
-        level,
-        ..raised(
-            kind,
-            object,
-            format!("{NEAR}% of {limit} in use, or a little less"),
-        )
+        level: level_of(used, limit)?,
+        ..raised(kind, object, text)
     })
 }
 

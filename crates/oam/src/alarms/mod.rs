@@ -7,6 +7,7 @@
 mod conditions;
 mod delivery;
 mod kind;
+mod limits;
 mod list;
 mod rates;
 mod seen;

@@ -7,6 +7,7 @@ use config::Watermark;
 use flow::{Nanos, SessionGroupTotal};
 use worker::EgressCounts;
 
+use super::limits::is_near;
 use super::rates::Rates;
 use crate::values::{RecordsStatus, StoreStatus};
 
@@ -107,18 +108,6 @@ pub(super) fn room(counts: &EgressCounts) -> [(u64, u64); 2] {
         (counts.packets as u64, counts.packets_limit as u64),
         (counts.octets, counts.octets_limit),
     ]
-}
-
-/// The percentage of a limit from which on an alarm is raised.
-pub(super) const NEAR: u128 = 90;
-
-/// Whether so much of a limit is in use that an alarm is raised.
-pub(super) fn is_near(used: u64, limit: u64) -> bool {
-    percent(used, limit) >= NEAR
-}
-
-pub(super) fn percent(used: u64, limit: u64) -> u128 {
-    u128::from(used) * 100 / u128::from(limit.max(1))
 }
 
 impl Seen {

@@ -92,14 +92,15 @@ struct Files {
     client_crl: Option<PathBuf>,
 }
 
-/// Those of all files.
-type Stamps = [Stamp; 4];
-
 impl Files {
-    fn stamps(&self) -> Stamps {
-        let authorities = self.client_ca.as_deref().and_then(stamp);
-        let revoked = self.client_crl.as_deref().and_then(stamp);
-        [stamp(&self.certificate), stamp(&self.key), authorities, revoked]
+    /// How certificate and key look.
+    fn of_identity(&self) -> [Stamp; 2] {
+        [stamp(&self.certificate), stamp(&self.key)]
+    }
+
+    /// How authorities and lists look.
+    fn of_verification(&self) -> [Stamp; 2] {
+        [&self.client_ca, &self.client_crl].map(|path| path.as_deref().and_then(stamp))
     }
 
     /// Who verifies clients' certificates: with lists of revoked ones, each authority above the certificate needs a
@@ -107,7 +108,7 @@ impl Files {
     fn verifier(
         &self,
         path: &Path,
-        lists: Option<Lists>,
+        lists: Vec<CertificateRevocationListDer<'static>>,
     ) -> Result<Arc<dyn ClientCertVerifier>, CertificateError> {
         let mut roots = RootCertStore::empty();
         for authority in certificates(path)? {
@@ -118,8 +119,8 @@ impl Files {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let mut builder =
             WebPkiClientVerifier::builder_with_provider(roots.into(), provider).allow_unauthenticated();
-        if let Some(lists) = lists {
-            builder = builder.with_crls(lists.lists).enforce_revocation_expiration();
+        if !lists.is_empty() {
+            builder = builder.with_crls(lists).enforce_revocation_expiration();
         }
         builder.build().map_err(|error| match (error, &self.client_crl) {
             (VerifierBuilderError::InvalidCrl(why), Some(lists)) => {
@@ -139,12 +140,19 @@ impl Files {
     /// Who verifies clients, and until when what is verified holds.
     fn verification(&self) -> Result<Verification, CertificateError> {
         let lists = self.client_crl.as_deref().map(revocation_lists).transpose()?;
-        let until = lists.as_ref().and_then(|lists| lists.until);
+        let Lists { lists, ends, expired } = lists.unwrap_or_default();
         let verifier = match &self.client_ca {
             None => WebPkiClientVerifier::no_client_auth(),
             Some(path) => self.verifier(path, lists)?,
         };
-        Ok(Verification { verifier, until })
+        for authority in expired {
+            warn!(
+                authority,
+                "API CRL expired: no client's certificate of this authority is taken"
+            );
+        }
+        let ends = ends.into();
+        Ok(Verification { verifier, ends })
     }
 
     /// What handshakes are made with.
@@ -191,8 +199,8 @@ struct Identity {
 #[derive(Clone)]
 struct Verification {
     verifier: Arc<dyn ClientCertVerifier>,
-    /// When the first CRL ends that is still valid, in seconds since 1970.
-    until: Option<u64>,
+    /// When CRLs end, in seconds since 1970.
+    ends: Arc<[u64]>,
 }
 
 /// The last that could be used.
@@ -202,17 +210,48 @@ struct Current {
     verification: Verification,
 }
 
-/// How the files looked when they were read last, and what was wrong with them.
+/// How two files looked when they were read last, and why they could not be used.
 struct Seen {
-    stamps: Stamps,
+    stamps: [Stamp; 2],
     fault: Option<CertificateError>,
+}
+
+impl Seen {
+    const fn of(stamps: [Stamp; 2]) -> Self {
+        Self { stamps, fault: None }
+    }
+
+    /// Reads them again where one has changed, where they could not be used, or always if that is forced; none where
+    /// nothing is new.
+    fn follow<T>(
+        &mut self,
+        stamps: [Stamp; 2],
+        is_forced: bool,
+        read: impl FnOnce() -> Result<T, CertificateError>,
+    ) -> Option<Result<T, CertificateError>> {
+        let is_same = self.stamps == stamps && !is_forced;
+        if is_same && self.fault.is_none() {
+            return None;
+        }
+        let read = read();
+        let fault = read.as_ref().err().cloned();
+        let is_known = is_same && self.fault == fault;
+        *self = Self { stamps, fault };
+        (!is_known).then_some(read)
+    }
+}
+
+/// What was seen of certificate and key, and of authorities and lists: each counts whatever is wrong with the other.
+struct SeenFiles {
+    identity: Seen,
+    verification: Seen,
 }
 
 /// What handshakes are made with, and the files that it is made of.
 pub struct Certificates {
     files: Files,
     current: Mutex<Current>,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenFiles>,
     summary: CertificateSummary,
 }
 
@@ -240,7 +279,10 @@ impl Certificates {
             client_ca: config.client_ca.as_ref().map(|path| path.value.clone()),
             client_crl: config.client_crl.as_ref().map(|path| path.value.clone()),
         };
-        let stamps = files.stamps();
+        let seen = SeenFiles {
+            identity: Seen::of(files.of_identity()),
+            verification: Seen::of(files.of_verification()),
+        };
         let (identity, verification) = (files.identity()?, files.verification()?);
         let config = files.server_config(&identity, &verification)?;
         Ok(Self {
@@ -251,7 +293,7 @@ impl Certificates {
                 identity,
                 verification,
             }),
-            seen: Mutex::new(Seen { stamps, fault: None }),
+            seen: Mutex::new(seen),
         })
     }
 
@@ -274,7 +316,7 @@ impl Certificates {
         now: UnixTime,
         taken: &mut Option<Taken>,
     ) -> bool {
-        let Verification { verifier, until } = lock(&self.current).verification.clone();
+        let Verification { verifier, ends } = lock(&self.current).verification.clone();
         let is_known = |taken: &Taken| Arc::ptr_eq(&taken.by, &verifier) && now.as_secs() < taken.until;
         if taken.as_ref().is_some_and(is_known) {
             return true;
@@ -283,7 +325,8 @@ impl Certificates {
             .split_first()
             .map(|(own, behind)| verifier.verify_client_cert(own, behind, now));
         let is_taken = matches!(verified, Some(Ok(_)));
-        let ends = shown.iter().map(|one| end_of(one)).chain(until);
+        let ends = ends.iter().copied().filter(|end| *end > now.as_secs());
+        let ends = shown.iter().map(|one| end_of(one)).chain(ends);
         *taken = is_taken.then(|| Taken {
             until: ends.min().unwrap_or_default(),
             by: verifier,
@@ -292,39 +335,45 @@ impl Certificates {
     }
 
     /// Reads the files again where one has changed, where one could not be used, or always if that is forced; none
-    /// where nothing is new. What can be used is: a key that cannot keeps no CRL from its effect. Sessions of the
-    /// certificate before cannot be resumed then: who could show a certificate shows it again.
+    /// where nothing is new. Sessions of the certificate before cannot be resumed then: who could show a certificate
+    /// shows it again.
     pub(super) fn follow(&self, is_forced: bool) -> Option<Result<CertificateSummary, CertificateError>> {
-        let stamps = self.files.stamps();
-        let mut seen = lock(&self.seen);
-        let is_same = seen.stamps == stamps;
-        if is_same && seen.fault.is_none() && !is_forced {
+        let (files, mut seen) = (&self.files, lock(&self.seen));
+        let SeenFiles {
+            identity,
+            verification,
+        } = &mut *seen;
+        let verification = verification.follow(files.of_verification(), is_forced, || files.verification());
+        let (read, mut fault) = (verification.transpose(), None);
+        let verification = read.unwrap_or_else(|error| {
+            fault = Some(error);
+            None
+        });
+        let is_new = verification.is_some() || fault.is_some();
+        let next = verification.unwrap_or_else(|| lock(&self.current).verification.clone());
+        let identity = identity.follow(files.of_identity(), is_forced, || {
+            let identity = files.identity()?;
+            Ok((files.server_config(&identity, &next)?, identity))
+        });
+        if identity.is_none() && !is_new {
             return None;
         }
-        let read = self.read_again();
-        let fault = read.as_ref().err().cloned();
-        let is_known = is_same && !is_forced && seen.fault == fault;
-        *seen = Seen { stamps, fault };
-        (!is_known).then_some(read)
-    }
-
-    fn read_again(&self) -> Result<CertificateSummary, CertificateError> {
-        let (identity, verification) = (self.files.identity(), self.files.verification());
         let mut current = lock(&self.current);
-        let mut fault = None;
-        let mut kept = |error: CertificateError| fault = Some(error);
-        if let Ok(verification) = verification.map_err(&mut kept) {
-            let config = self.files.server_config(&current.identity, &verification)?;
-            (current.config, current.verification) = (config, verification);
+        match identity {
+            Some(Ok((config, identity))) => (current.config, current.identity) = (config, identity),
+            unread => {
+                fault = unread.and_then(Result::err).or(fault);
+                current.config = match files.server_config(&current.identity, &next) {
+                    Ok(config) => config,
+                    Err(error) => return Some(Err(error)),
+                };
+            }
         }
-        if let Ok(identity) = identity.map_err(&mut kept) {
-            current.config = self.files.server_config(&identity, &current.verification)?;
-            current.identity = identity;
-        }
-        match fault {
+        current.verification = next;
+        Some(match fault {
             Some(error) => Err(error),
             None => Ok(current.identity.summary.clone()),
-        }
+        })
     }
 }
 
@@ -357,10 +406,14 @@ fn read_up_to(longest: u64, file: File) -> io::Result<Vec<u8>> {
 }
 
 /// The lists of revoked certificates in a file.
+#[derive(Default)]
 struct Lists {
     lists: Vec<CertificateRevocationListDer<'static>>,
-    /// When the first ends that has not, in seconds since 1970.
-    until: Option<u64>,
+    /// When they end, in seconds since 1970.
+    ends: Vec<u64>,
+    /// Authorities whose lists have ended: such a list says nothing, and no certificate of its authority is taken. The
+    /// daemon starts all the same, for there are tokens, too.
+    expired: Vec<String>,
 }
 
 fn revocation_lists(path: &Path) -> Result<Lists, CertificateError> {
@@ -372,7 +425,8 @@ fn revocation_lists(path: &Path) -> Result<Lists, CertificateError> {
     if lists.is_empty() {
         return Err(fault(&"has no CRL in PEM"));
     }
-    let (mut until, mut scopes, now) = (None, BTreeSet::new(), UnixTime::now().as_secs());
+    let (mut ends, mut expired) = (Vec::new(), Vec::new());
+    let (mut scopes, now) = (BTreeSet::new(), UnixTime::now().as_secs());
     for list in &lists {
         // What is wrong with a list that cannot be read, the verifier says.
         let Ok(list) = CertificateList::from_der(list) else {
@@ -386,12 +440,13 @@ fn revocation_lists(path: &Path) -> Result<Lists, CertificateError> {
             );
             return Err(fault(&words));
         }
-        match list.next_update.map(|end| end.to_unix_duration().as_secs()) {
-            Some(end) if end < now => warn_of_old(path, &list),
-            end => until = until.into_iter().chain(end).min(),
+        let end = list.next_update.map(|end| end.to_unix_duration().as_secs());
+        ends.extend(end);
+        if end.is_some_and(|end| end < now) {
+            expired.push(list.issuer.to_string());
         }
     }
-    Ok(Lists { lists, until })
+    Ok(Lists { lists, ends, expired })
 }
 
 /// Whose certificates a list is of, and which of them: its authority, and its issuing distribution point (RFC 5280
@@ -402,13 +457,6 @@ fn scope(list: &TbsCertList) -> (Vec<u8>, Option<Vec<u8>>) {
     let point = extensions.find(|one| one.extn_id.to_string() == ISSUING_DISTRIBUTION_POINT);
     let point = point.map(|one| one.extn_value.as_bytes().to_vec());
     (list.issuer.to_der().unwrap_or_default(), point)
-}
-
-/// A list that is not valid any more says nothing: no certificate of its authority is taken. The daemon starts all the
-/// same, for there are tokens, too.
-fn warn_of_old(path: &Path, list: &TbsCertList) {
-    let (file, authority) = (path.display(), &list.issuer);
-    warn!(%file, %authority, "API CRL expired: no client's certificate of this authority is taken");
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {

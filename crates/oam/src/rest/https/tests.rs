@@ -371,6 +371,35 @@ fn a_crl_counts_whatever_is_wrong_with_other_files() {
 }
 
 #[test]
+fn what_cannot_be_used_is_said_once_and_read_until_it_can() {
+    let (server, file) = server_with_crl("said-once");
+    let rest = format!(", client_crl: {}", file.display());
+    let certificates = Certificates::load(&config(&server.scratch.0, &rest)).unwrap();
+    let follow = |is_forced| {
+        certificates
+            .follow(is_forced)
+            .map(|read| read.map_err(|why| why.to_string()))
+    };
+    assert_eq!(follow(false), None);
+    let one = revoking(&server.issuer, 2_200, &[5]);
+    fs::write(&file, format!("{one}{one}")).unwrap();
+    assert!(follow(false).unwrap().unwrap_err().contains("has two CRLs"));
+    assert_eq!(follow(false), None);
+    let key = server.scratch.0.join("key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(follow(true).unwrap().unwrap_err().contains("mode 0644"));
+    assert_eq!(follow(false), None);
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(
+        follow(false).unwrap().is_ok(),
+        "read again although it looks the same"
+    );
+    fs::write(&file, &one).unwrap();
+    assert!(follow(false).unwrap().is_ok());
+    assert_eq!(follow(false), None);
+}
+
+#[test]
 fn an_authority_without_a_crl_of_its_own_is_not_believed() {
     let (server, file) = server_with_crl("without-crl");
     let pair = signed_as(&server.issuer, 5);

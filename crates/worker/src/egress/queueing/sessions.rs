@@ -214,9 +214,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             std::mem::replace(&mut lines[direction as usize], SessionQueues::NONE)
         });
         self.queues -= line.len();
-        if !self.lacking.is_empty() {
-            self.lacking.remove(&(session, direction));
-        }
+        self.lacking.remove(&(session, direction));
         line
     }
 
