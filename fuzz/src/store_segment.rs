@@ -1,5 +1,6 @@
 //! Any octets as a segment of the store, with and without a right header, and as a record with right check sums: the
-//! store opens; what it has is read back, and is there again for the next process.
+//! store opens; what it has is read back, and is there again for the next process. Any octets as the index of a segment
+//! with right check sums: the store opens, and takes what comes.
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, ErrorKind, Read};
@@ -101,16 +102,20 @@ impl ReadAt for Memory {
     fn forget(&mut self, _: &str) {}
 }
 
+const SETTINGS: Settings = Settings {
+    segment_octets: 4_096,
+    batch_octets: 8 << 20,
+    garbage_percent: 100,
+    slice_octets: 512,
+    reserve_octets: 64 << 20,
+    retry: Duration::from_secs(1),
+};
+
 /// What a store has: of each key the bucket, head and value.
 type Values = BTreeMap<Key, (u16, Vec<u8>, Vec<u8>)>;
 
 fn open(disk: &Memory) -> Option<(Store<Memory>, Values)> {
-    let settings = Settings {
-        segment_octets: 4_096,
-        slice_octets: 512,
-        ..Settings::default()
-    };
-    let (store, found) = match Store::open(disk.clone(), settings, Duration::ZERO) {
+    let (store, found) = match Store::open(disk.clone(), SETTINGS, Duration::ZERO) {
         Ok(opened) => opened,
         Err(OpenError::Version { .. }) => return None,
         Err(OpenError::Disk { error, .. }) => panic!("{error}"),
@@ -173,11 +178,48 @@ fn header(number: u64, before: Option<u64>) -> Vec<u8> {
 
 /// See the module.
 pub fn run(data: &[u8]) {
-    // One of the three, by what matters to none of them.
-    match data.len() % 3 {
+    // One of them, by what matters to none of them.
+    match data.len() % 4 {
         0 => read(&[data]),
         1 => with_headers(data),
-        _ => with_sums(data),
+        2 => with_sums(data),
+        _ => as_index(data),
+    }
+}
+
+/// An index that says of its segment what the segment does not have.
+fn as_index(data: &[u8]) {
+    let disk = Memory::default();
+    let first = [header(1, None), vec![0; 8 << 10]].concat();
+    let octets = first.len() as u64;
+    let mut index = b"SLUISIDX\0\x01\0\0\0\0\0\0".to_vec();
+    for number in [1, octets, data.len() as u64, 0, 0] {
+        index.extend_from_slice(&number.to_be_bytes());
+    }
+    index.extend_from_slice(&crc32c::crc32c(data).to_be_bytes());
+    let sum = crc32c::crc32c(&index);
+    index.extend_from_slice(&sum.to_be_bytes());
+    index.extend_from_slice(data);
+    let files = [
+        ("store-00000000000000000001.log", first),
+        ("store-00000000000000000001.index", index),
+        ("store-00000000000000000002.log", header(2, Some(octets))),
+    ];
+    let files = files.map(|(name, octets)| (name.to_owned(), octets));
+    disk.0.lock().expect("no thread panics with it").extend(files);
+    let opened = Store::open(disk, SETTINGS, Duration::ZERO);
+    let (mut store, found) = opened.expect("a disk that works");
+    let mut reader = store.reader().expect("a reader");
+    for live in found.iter() {
+        let error = reader.read(&live.location).expect_err("there is none");
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+    }
+    for seconds in 0..200 {
+        let now = Duration::from_secs(seconds);
+        store
+            .put(now, &Key::Node, 0, b"", &[0; 300])
+            .expect("not too long");
+        store.poll(now);
     }
 }
 

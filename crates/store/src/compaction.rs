@@ -14,6 +14,7 @@ use crate::form::{ALIGN, Kind, LONGEST_RECORD, file_name};
 use crate::index::{BATCH, Slot};
 use crate::log::remove;
 use crate::scan::{Item, scan_octets};
+use crate::segment_index::index_name;
 use crate::segments::Segment;
 use crate::state::{Moving, Store};
 use crate::store_disk::{ReadAt, StoreDisk};
@@ -117,11 +118,14 @@ impl<D: StoreDisk> Store<D> {
         let name = file_name(segment.number);
         self.reads.forget(&name);
         remove(&mut self.disk, &name)?;
+        remove(&mut self.disk, &index_name(segment.number))?;
         self.disk.sync_directory()?;
         self.segments.remove_oldest();
         self.progress.removed_segments += 1;
         self.moving
             .take_if(|moving| moving.segment.number == segment.number);
+        self.indexing
+            .take_if(|indexing| indexing.number() == segment.number);
         Ok(())
     }
 
@@ -136,7 +140,7 @@ impl<D: StoreDisk> Store<D> {
         };
         let mut wanted = wanted.min(left);
         loop {
-            let octets = match self.read_slice(&moving, wanted) {
+            let octets = match self.read_slice(moving.segment.number, moving.offset, wanted) {
                 Ok(octets) => octets,
                 Err(error) => return self.pass_over(moving, wanted, error),
             };
@@ -162,10 +166,10 @@ impl<D: StoreDisk> Store<D> {
         }
     }
 
-    fn read_slice(&mut self, moving: &Moving, wanted: u64) -> io::Result<Vec<u8>> {
+    /// This many octets of a segment, or as many as there are.
+    pub(crate) fn read_slice(&mut self, number: u64, offset: u64, wanted: u64) -> io::Result<Vec<u8>> {
         let mut octets = vec![0; wanted as usize];
-        let name = file_name(moving.segment.number);
-        let read = self.reads.read_at(&name, moving.offset, &mut octets)?;
+        let read = self.reads.read_at(&file_name(number), offset, &mut octets)?;
         octets.truncate(read);
         Ok(octets)
     }

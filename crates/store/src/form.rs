@@ -222,6 +222,18 @@ pub(crate) enum Kind {
     Mark = 3,
 }
 
+impl Kind {
+    /// What a record with this number says, which has a key or none.
+    pub(crate) fn decode(number: u8, has_key: bool) -> Option<Kind> {
+        match (number, has_key) {
+            (1, true) => Some(Kind::Value),
+            (2, true) => Some(Kind::Removal),
+            (3, false) => Some(Kind::Mark),
+            _ => None,
+        }
+    }
+}
+
 /// A record whose checksums are right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'o> {
@@ -258,7 +270,7 @@ impl KeyRef<'_> {
     }
 
     /// The key of a record, if its table can have this identifier.
-    fn decode(table: u8, id: &[u8]) -> Option<KeyRef<'_>> {
+    pub(crate) fn decode(table: u8, id: &[u8]) -> Option<KeyRef<'_>> {
         match Table::from_number(table)? {
             table @ (Table::Session | Table::Usage) => {
                 Some(KeyRef::Session(table, u64::from_be_bytes(id.try_into().ok()?)))
@@ -400,11 +412,8 @@ impl<'o> Record<'o> {
         let (id, rest) = content.split_at_checked(id).unwrap_or_default();
         let (head, value) = rest.split_at_checked(head).unwrap_or_default();
         let key = KeyRef::decode(table, id);
-        let kind = match (kind, key) {
-            (Some(1), Some(_)) => Kind::Value,
-            (Some(2), Some(_)) => Kind::Removal,
-            (Some(3), None) => Kind::Mark,
-            _ => return Begin::Nothing,
+        let Some(kind) = kind.and_then(|kind| Kind::decode(kind, key.is_some())) else {
+            return Begin::Nothing;
         };
         Begin::Record(Record {
             kind,
@@ -415,6 +424,14 @@ impl<'o> Record<'o> {
             value,
             octets: whole,
         })
+    }
+
+    /// The SEID, where it is of a session.
+    pub(crate) fn seid(&self) -> Option<u64> {
+        match self.key? {
+            KeyRef::Session(_, seid) => Some(seid),
+            KeyRef::Other(..) => None,
+        }
     }
 
     /// The SEIDs that the records of these octets are of, as far as they are next to each other. Nothing is checked.
@@ -445,17 +462,17 @@ impl<'o> Record<'o> {
     }
 }
 
-fn is_sum(octets: Option<&[u8]>, sum: Option<[u8; 4]>) -> bool {
+pub(crate) fn is_sum(octets: Option<&[u8]>, sum: Option<[u8; 4]>) -> bool {
     octets
         .zip(sum)
         .is_some_and(|(octets, sum)| crc32c::crc32c(octets) == u32::from_be_bytes(sum))
 }
 
-fn number<const N: usize>(octets: &[u8], at: usize) -> Option<[u8; N]> {
+pub(crate) fn number<const N: usize>(octets: &[u8], at: usize) -> Option<[u8; N]> {
     octets.get(at..at + N)?.try_into().ok()
 }
 
-fn put(to: &mut [u8], at: usize, octets: &[u8]) {
+pub(crate) fn put(to: &mut [u8], at: usize, octets: &[u8]) {
     if let Some(place) = to.get_mut(at..at + octets.len()) {
         place.copy_from_slice(octets);
     }

@@ -4,7 +4,7 @@
 //! [`Store`] takes values and removals, writes them in batches with one sync for all that came, and says up to which
 //! operation everything is durable ([`Store::durable`]). [`Store::open`] reads the log of the process before and gives
 //! what is in it ([`Recovered`]). [`Reader`] reads single values back, in any thread. Segments are compacted from the
-//! oldest on, a little in each poll.
+//! oldest on, a little in each poll, and so are indexes of those that are full, which recovery reads instead of them.
 //!
 //! The store has no thread and no clock: the caller passes the time and the disk ([`StoreDisk`]), so that tests let
 //! every single operation fail. It does not know what a value is.
@@ -14,6 +14,7 @@
 mod compaction;
 mod form;
 mod index;
+mod indexing;
 mod key;
 mod log;
 mod lsn;
@@ -24,6 +25,7 @@ mod recovered;
 mod recovery;
 mod reserve;
 mod scan;
+mod segment_index;
 mod segments;
 mod settings;
 mod state;
@@ -36,7 +38,7 @@ pub use lsn::Lsn;
 pub use open_error::OpenError;
 pub use progress::Progress;
 pub use reader::Reader;
-pub use recovered::{Live, Recovered};
+pub use recovered::{Live, LiveSession, Recovered};
 pub use settings::Settings;
 pub use state::Store;
 pub use store_disk::{ReadAt, StoreDisk};

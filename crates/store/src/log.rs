@@ -169,7 +169,7 @@ impl Log {
     }
 }
 
-fn append(disk: &mut impl StoreDisk, name: &str, mut octets: &[u8]) -> io::Result<()> {
+pub(crate) fn append(disk: &mut impl StoreDisk, name: &str, mut octets: &[u8]) -> io::Result<()> {
     while !octets.is_empty() {
         match disk.append(name, octets) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

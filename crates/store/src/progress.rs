@@ -7,6 +7,8 @@ pub struct Progress {
     pub records: u64,
     /// Octets of all segments.
     pub octets: u64,
+    /// Octets of the files beside them that recovery reads instead.
+    pub segment_index_octets: u64,
     /// Octets of the records that are live and durable.
     pub live_octets: u64,
     /// All others: superseded and removed records, removals, headers.

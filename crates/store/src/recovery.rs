@@ -1,5 +1,5 @@
 //! What the process before has left: the segments are read from the oldest to the newest, and the latest record of each
-//! key counts.
+//! key counts. Of a segment that has an index ([`segment_index`](crate::segment_index)) that is read instead.
 //!
 //! The headers are read first. The newest one lists the segments before it, and how much of each counts: what is in no
 //! list, or behind what counts, was never confirmed and was written again.
@@ -7,8 +7,8 @@
 use std::io::{self, Read};
 
 use crate::form::{
-    Damage, HeaderFault, KeyRef, Kind, Listed, Location, OLDEST_VERSION, Record, SEGMENT_HEADER,
-    SegmentHeader, VERSION, file_name, number_of,
+    ALIGN, Damage, HeaderFault, KeyRef, Kind, Listed, OLDEST_VERSION, Record, SEGMENT_HEADER, SegmentHeader,
+    VERSION, aligned, file_name, number_of,
 };
 use crate::index::{Index, MOST_RESERVED, Place, Slot};
 use crate::key::Table;
@@ -17,13 +17,19 @@ use crate::lsn::Lsn;
 use crate::open_error::OpenError;
 use crate::recovered::{Found, Recovered};
 use crate::scan::{Item, scan_file};
-use crate::segments::{Segment, Segments};
+use crate::segment_index::{SegmentIndex, index_name, indexed_number};
+use crate::segments::{IndexFile, Segment, Segments};
 use crate::store_disk::StoreDisk;
 
 /// The most segments that room is made for ahead.
 const MOST_SEGMENTS_RESERVED: usize = 4096;
 /// The most octets of a head that room is made for ahead.
 const MOST_HEAD_RESERVED: usize = 256;
+
+/// The most octets of an index that are read: more than a segment can have records for.
+const LONGEST_INDEX: u64 = 1 << 30;
+/// Records of an index that are looked up at a time.
+const AHEAD: usize = 256;
 
 /// What was found.
 pub(crate) struct Outcome {
@@ -60,6 +66,7 @@ pub(crate) fn recover(disk: &mut impl StoreDisk) -> Result<Outcome, OpenError> {
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| number_of(name)).collect();
     numbers.sort_unstable();
     let next_number = numbers.last().map_or(1, |last| last + 1);
+    remove_orphans(disk, &names, &numbers);
     let mut headers = Vec::with_capacity(numbers.len());
     for number in numbers {
         headers.push((number, header(disk, number)?));
@@ -77,6 +84,15 @@ pub(crate) fn recover(disk: &mut impl StoreDisk) -> Result<Outcome, OpenError> {
         }
     }
     Ok(reading.finish(next_number))
+}
+
+/// Indexes go whose segments are gone. Where that cannot be done they are in nobody's way.
+fn remove_orphans(disk: &mut impl StoreDisk, names: &[String], numbers: &[u64]) {
+    for name in names {
+        if indexed_number(name).is_some_and(|number| numbers.binary_search(&number).is_err()) {
+            let _ = remove(disk, name);
+        }
+    }
 }
 
 fn fault(file: &str, error: io::Error) -> OpenError {
@@ -121,6 +137,8 @@ struct Reading {
     unconfirmed: Unconfirmed,
     /// Segments that do not count.
     void: Vec<String>,
+    /// The index that is being read.
+    index_file: Vec<u8>,
 }
 
 type Headers = Vec<(u64, Option<SegmentHeader>)>;
@@ -131,9 +149,9 @@ impl Reading {
         self.index.reserve(times);
         let recovered = &mut self.recovered;
         let more = |there: usize, most: usize| there.saturating_mul(times).min(most);
-        let sessions = more(recovered.sessions.len(), MOST_RESERVED);
+        let sessions = more(recovered.sessions.records.len(), MOST_RESERVED);
         // Where there is not so much memory, they grow as they are filled.
-        let _ = recovered.sessions.try_reserve(sessions);
+        let _ = recovered.sessions.records.try_reserve(sessions);
         let heads = more(recovered.heads.len(), sessions * MOST_HEAD_RESERVED);
         let _ = recovered.heads.try_reserve(heads);
     }
@@ -201,15 +219,71 @@ impl Reading {
         plans
     }
 
-    /// Reads a segment.
+    /// Reads a segment, or its index.
     fn read(&mut self, disk: &mut impl StoreDisk, plan: Plan, is_newest: bool) -> Result<(), OpenError> {
         let name = file_name(plan.number);
         let Some(id) = self.segments.push(Segment {
             number: plan.number,
+            header: plan.header,
             ..Segment::default()
         }) else {
             return Err(fault(&name, io::Error::other("there are too many segments")));
         };
+        self.recovered.numbers.push(plan.number);
+        let listed = plan.listed.filter(|listed| listed.confirmed == listed.octets);
+        if let Some(listed) = listed
+            && self.read_index(disk, id, listed)
+        {
+            return Ok(());
+        }
+        self.read_segment(disk, id, plan, is_newest)
+    }
+
+    /// Reads the index of a segment of which all that counts is confirmed. Returns whether there is one.
+    fn read_index(&mut self, disk: &mut impl StoreDisk, id: u16, listed: Listed) -> bool {
+        let mut octets = std::mem::take(&mut self.index_file);
+        octets.clear();
+        let read = disk.read(&index_name(listed.number));
+        let read = read.and_then(|file| file.take(LONGEST_INDEX).read_to_end(&mut octets));
+        let index = SegmentIndex::decode(&octets, listed.number, listed.octets);
+        let index = index.filter(|_| read.is_ok());
+        let is_there = index.is_some();
+        if let Some(index) = index {
+            self.take_all(index, id);
+            self.segments.grow(id, listed.octets);
+            self.segments.set_index(id, IndexFile::There(octets.len() as u64));
+            self.recovered.segments += 1;
+            self.recovered.octets += listed.octets;
+            self.confirm();
+        }
+        self.index_file = octets;
+        is_there
+    }
+
+    fn take_all(&mut self, index: SegmentIndex<'_>, id: u16) {
+        let mut records = index.records();
+        loop {
+            let next = records.clone().take(AHEAD);
+            self.index.warm(next.filter_map(|(_, record)| record.seid()));
+            let mut taken = 0;
+            for (offset, record) in records.by_ref().take(AHEAD) {
+                self.take(&record, Slot::new(id, u64::from(offset), record.octets));
+                taken += 1;
+            }
+            if taken < AHEAD {
+                return;
+            }
+        }
+    }
+
+    fn read_segment(
+        &mut self,
+        disk: &mut impl StoreDisk,
+        id: u16,
+        plan: Plan,
+        is_newest: bool,
+    ) -> Result<(), OpenError> {
+        let name = file_name(plan.number);
         let (mut damaged, mut marks, mut last_mark) = (Vec::<(u64, u64)>::new(), 0, 0);
         let mut file = disk.read(&name).map_err(|error| fault(&name, error))?;
         let from = plan.header;
@@ -240,7 +314,7 @@ impl Reading {
                         }
                     }
                     let slot = Slot::new(id, at, octets.len());
-                    reading.take(&record, slot, plan.number);
+                    reading.take(&record, slot);
                     if is_doubtful && record.kind != Kind::Mark {
                         reading.unconfirmed.octets.extend_from_slice(octets);
                         reading.unconfirmed.slots.push(slot);
@@ -300,7 +374,7 @@ impl Reading {
         Ok(offset)
     }
 
-    fn take(&mut self, record: &Record<'_>, slot: Slot, segment_number: u64) {
+    fn take(&mut self, record: &Record<'_>, slot: Slot) {
         self.recovered.last = self.recovered.last.max(record.lsn);
         let Some(key) = record.key else { return };
         self.recovered.records += 1;
@@ -311,34 +385,32 @@ impl Reading {
                 self.segments.drop_live(old);
                 recovered.live -= 1;
                 let found = found_at(recovered, key, place);
-                found.location = Location::default();
+                found.slot = Slot::NONE;
             }
             return;
         }
-        let (old, place) = self.index.set_and_place(key, slot);
+        let (old, place_of_session) = self.index.set_and_place(key, slot);
         match old {
             Some(old) => self.segments.drop_live(old),
             None => recovered.live += 1,
         }
         self.segments.add_live(slot);
-        let before = *found_at(recovered, key, place);
+        let before = *found_at(recovered, key, place_of_session);
         // A head takes the place of the one before it, or of that of a session that is gone, if it is not too short.
         let (octets, end) = (record.head.len() as u16, recovered.heads.len());
         let (mut head, mut room) = (before.head, before.head_room);
-        match recovered.heads.get_mut(head..head + record.head.len()) {
+        let place = head as usize * ALIGN;
+        match recovered.heads.get_mut(place..place + record.head.len()) {
             Some(place) if octets <= room => place.copy_from_slice(record.head),
             _ => {
-                (head, room) = (end, octets);
+                (head, room) = ((end / ALIGN) as u32, octets);
                 recovered.heads.extend_from_slice(record.head);
+                recovered.heads.resize(end + aligned(record.head.len()), 0);
             }
         }
-        *found_at(recovered, key, place) = Found {
+        *found_at(recovered, key, place_of_session) = Found {
             lsn: record.lsn,
-            location: Location {
-                segment: segment_number,
-                offset: slot.offset(),
-                octets: slot.octets(),
-            },
+            slot,
             head,
             head_octets: octets,
             head_room: room,
@@ -364,15 +436,10 @@ fn found_at<'r>(recovered: &'r mut Recovered, key: KeyRef<'_>, place: Option<Pla
     let (KeyRef::Session(table, seid), Some(place)) = (key, place) else {
         return recovered.others.entry(key.to_key()).or_default();
     };
-    let table = if table == Table::Usage {
-        &mut recovered.usage
-    } else {
-        &mut recovered.sessions
+    let (kept, found) = match table {
+        Table::Usage => recovered.usage.at(place),
+        _ => recovered.sessions.at(place),
     };
-    if table.len() <= place {
-        table.resize(place + 1, (0, Found::default()));
-    }
-    let (kept, found) = &mut table[place];
     *kept = seid;
     found
 }

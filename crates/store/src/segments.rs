@@ -5,12 +5,27 @@ use std::collections::VecDeque;
 use crate::form::Listed;
 use crate::index::{BATCH, Slot};
 
+/// The index of a segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum IndexFile {
+    /// It is to be made, when nothing is written to the segment any more.
+    #[default]
+    Wanted,
+    /// It is there, and has these octets.
+    There(u64),
+    /// It could not be made.
+    Impossible,
+}
+
 /// A segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) number: u64,
+    /// Octets of its header.
+    pub(crate) header: u64,
     /// Octets that count.
     pub(crate) octets: u64,
+    pub(crate) index: IndexFile,
     /// Behind here the process before may not have confirmed them.
     pub(crate) doubtful_from: Option<u64>,
     /// Of these, those of records that the durable state needs.
@@ -25,6 +40,7 @@ pub(crate) struct Segments {
     order: VecDeque<u16>,
     free: Vec<u16>,
     octets: u64,
+    index_octets: u64,
     live_octets: u64,
 }
 
@@ -70,7 +86,29 @@ impl Segments {
         if let Some(gone) = self.by_id.get_mut(usize::from(id)).and_then(Option::take) {
             self.octets -= gone.octets;
             self.live_octets -= gone.live_octets;
+            if let IndexFile::There(octets) = gone.index {
+                self.index_octets -= octets;
+            }
             self.free.push(id);
+        }
+    }
+
+    /// The oldest segment whose index is to be made: all of it is confirmed and is needed, and the newest one comes
+    /// behind it, whose header says how much of it counts.
+    pub(crate) fn to_index(&self) -> Option<(u16, Segment)> {
+        let older = self.order.iter().take(self.order.len().saturating_sub(1));
+        let mut older = older.filter_map(|id| Some((*id, *self.get(*id)?)));
+        older.find(|(_, segment)| {
+            segment.index == IndexFile::Wanted && segment.doubtful_from.is_none() && segment.live_records > 0
+        })
+    }
+
+    /// What has become of the index of a segment.
+    pub(crate) fn set_index(&mut self, id: u16, index: IndexFile) {
+        let Some(segment) = self.get_mut(id) else { return };
+        segment.index = index;
+        if let IndexFile::There(octets) = index {
+            self.index_octets += octets;
         }
     }
 
@@ -126,6 +164,11 @@ impl Segments {
 
     pub(crate) fn octets(&self) -> u64 {
         self.octets
+    }
+
+    /// Octets of the indexes of segments.
+    pub(crate) fn index_octets(&self) -> u64 {
+        self.index_octets
     }
 
     pub(crate) fn live_octets(&self) -> u64 {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::form::{Begin, Content, Kind, Record};
 use crate::index::{BATCH, Index, MOST_OFFSET, Slot};
+use crate::indexing::Indexing;
 use crate::key::Key;
 use crate::log::{Log, Written};
 use crate::lsn::Lsn;
@@ -44,6 +45,7 @@ pub struct Store<D: StoreDisk> {
     /// Whether what the process before may not have confirmed is durable. Before, what it supersedes is still needed.
     pub(crate) is_settled: bool,
     pub(crate) moving: Option<Moving>,
+    pub(crate) indexing: Option<Indexing>,
     /// Octets that are to be compacted for those that were written.
     pub(crate) owed_octets: u64,
     pub(crate) unreadable: Vec<Key>,
@@ -128,6 +130,7 @@ impl<D: StoreDisk> Store<D> {
         let id = if written.is_new {
             self.segments.push(Segment {
                 number: written.segment,
+                header: written.offset,
                 octets: written.offset,
                 ..Segment::default()
             })

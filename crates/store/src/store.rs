@@ -57,6 +57,7 @@ impl<D: StoreDisk> Store<D> {
             is_held: false,
             is_settled: true,
             moving: None,
+            indexing: None,
             owed_octets: 0,
             unreadable: Vec::new(),
             polled: now,
@@ -127,7 +128,8 @@ impl<D: StoreDisk> Store<D> {
         self.took(now, octets)
     }
 
-    /// Writes all that came and makes it durable by one sync; then compacts a slice. A failure is reported by
+    /// Writes all that came and makes it durable by one sync; then compacts a slice, and reads one for the index of a
+    /// segment. A failure is reported by
     /// [`fault`](Self::fault), and tried again after [`Settings::retry`].
     pub fn poll(&mut self, now: Duration) {
         self.polled = now;
@@ -142,6 +144,7 @@ impl<D: StoreDisk> Store<D> {
             self.progress.failures += u64::from(compacted.is_err());
             self.stalled = compacted.err().map(|error| (now + retry, error));
         }
+        self.index_slice();
     }
 
     /// Makes everything durable, if the disk lets it; returns whether it has. The next process then knows that nothing
@@ -190,7 +193,8 @@ impl<D: StoreDisk> Store<D> {
         let batch = (!self.batch.is_empty()).then_some(self.retry_at.unwrap_or(self.polled));
         let stalled = self.stalled.as_ref().map(|(at, _)| *at);
         let compaction = self.has_compaction().then_some(stalled.unwrap_or(self.polled));
-        [batch, compaction, self.reserve.retry_at()]
+        let indexing = self.has_indexing().then_some(self.polled);
+        [batch, compaction, indexing, self.reserve.retry_at()]
             .into_iter()
             .flatten()
             .min()
@@ -232,6 +236,7 @@ impl<D: StoreDisk> Store<D> {
         Progress {
             records: self.index.records(),
             octets,
+            segment_index_octets: self.segments.index_octets(),
             live_octets: live,
             garbage_octets: octets - live,
             segments: self.segments.len() as u64,

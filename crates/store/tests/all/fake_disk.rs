@@ -203,6 +203,13 @@ impl FakeDisk {
         names.cloned().collect()
     }
 
+    /// The indexes of segments that there are.
+    pub fn indexes(&self) -> Vec<String> {
+        let state = self.state();
+        let names = state.names.keys().filter(|name| name.ends_with(".index"));
+        names.cloned().collect()
+    }
+
     pub fn octets(&self, name: &str) -> Vec<u8> {
         let state = self.state();
         state.files[state.names[name]].now.clone()

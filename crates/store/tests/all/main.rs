@@ -5,6 +5,7 @@ mod failures;
 mod fake_disk;
 mod form;
 mod full_disk;
+mod indexes;
 mod model;
 mod power_cuts;
 mod recovery;

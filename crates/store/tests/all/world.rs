@@ -132,6 +132,35 @@ pub struct World {
     pub keys: usize,
 }
 
+/// All that is said of what a store had.
+fn outline(recovered: &Recovered) -> (Vec<String>, String) {
+    let mut live: Vec<String> = recovered.iter().map(|live| format!("{live:?}")).collect();
+    live.sort();
+    let Recovered {
+        last,
+        segments,
+        octets,
+        records,
+        torn_octets,
+        damaged,
+        ..
+    } = recovered;
+    (
+        live,
+        format!("{last:?} {segments} {octets} {records} {torn_octets} {damaged:?}"),
+    )
+}
+
+/// The same if there were no indexes.
+fn of_segments_alone(disk: &FakeDisk) -> (Vec<String>, String) {
+    let disk = disk.after_kill();
+    for name in disk.indexes() {
+        disk.remove_file(&name);
+    }
+    let (_, recovered) = Store::open(disk, settings(), Duration::ZERO).expect("a disk that works");
+    outline(&recovered)
+}
+
 /// What a store had, by the heads.
 pub fn values(recovered: &Recovered) -> BTreeMap<Key, u64> {
     let all = recovered.iter().map(|live| {
@@ -153,7 +182,12 @@ impl World {
 
     /// Opens the store and compares what is in it; none where the disk does not let it.
     pub fn on(disk: FakeDisk, mut model: Model, dice: Dice, next_value: u64) -> Option<World> {
+        let of_segments = of_segments_alone(&disk);
         let (mut store, recovered) = Store::open(disk.clone(), settings(), Duration::ZERO).ok()?;
+        assert!(
+            of_segments == outline(&recovered),
+            "indexes say something else than segments"
+        );
         let mut reader = store.reader().expect("a reader");
         for live in recovered.iter() {
             let number = u64::from_be_bytes(live.head[..8].try_into().expect("8 octets"));
