@@ -9,14 +9,12 @@ use flow::{LocalId, VrfId};
 use packet::Teid;
 use rules::network::Network;
 use rules::prefix::IpPrefix;
-use session::{CpFSeid, HashedIndexes, Keyed, Seid, SessionHead, keyed};
+use session::{CpFSeid, HashedIndexes, Keyed, Seid, SessionHead, all_at_once, keyed};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::Hash;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::slice::from_ref;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 /// A session's record, and what was counted since it was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,8 +33,10 @@ pub trait StoredSessions: Send {
 
 type Tunnel = (LocalId, Teid);
 type Address = (VrfId, IpPrefix);
-/// The number of a peer's Node ID, and the F-SEID that the peer gave.
-type Owner = (u32, CpFSeid);
+/// The number of a peer with the addresses that it has given, and the SEID.
+type Owner = (u32, u64);
+/// The number of a Node ID, and the addresses of an F-SEID.
+type Peer = (u32, Option<Ipv4Addr>, Option<Ipv6Addr>);
 
 /// What an absent session holds here.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +71,8 @@ pub struct AbsentSessions {
     lengths: BTreeSet<u8>,
     /// The numbers of Node IDs.
     nodes: Keyed<Box<[u8]>, u32>,
+    /// The numbers of peers.
+    peers: Keyed<Peer, u32>,
     /// Those that are to come, in order; some have come already.
     order: VecDeque<Place>,
     /// All tunnels, until they are reserved.
@@ -103,6 +105,7 @@ impl AbsentSessions {
             by_owner: HashedIndexes::new(seed),
             lengths: BTreeSet::new(),
             nodes: keyed(seed),
+            peers: keyed(seed),
             order: VecDeque::with_capacity(most),
             tunnels: Vec::with_capacity(most),
             addresses: Vec::with_capacity(most),
@@ -127,7 +130,7 @@ impl AbsentSessions {
             ..
         } = self;
         let all = &*self.sessions;
-        beside([
+        all_at_once([
             &mut || index(by_seid, all, |one| from_ref(&one.seid), has_seid),
             &mut || index(by_owner, all, |one| from_ref(&one.owner), has_owner),
             &mut || index(by_tunnel, all, |one| &one.reserved.tunnels, has_tunnel),
@@ -147,7 +150,7 @@ impl AbsentSessions {
         };
         let absent = Absent {
             seid: head.seid,
-            owner: (self.number(head.node), head.cp),
+            owner: (self.number(head.node, &head.cp), head.cp.seid),
             reserved: Reserved {
                 tunnels: head.tunnels.iter().filter_map(local).collect(),
                 addresses: head.addresses.iter().filter_map(vrf).collect(),
@@ -167,10 +170,12 @@ impl AbsentSessions {
         self.left += 1;
     }
 
-    /// The number of a Node ID.
-    fn number(&mut self, node: &[u8]) -> u32 {
+    /// The number of a peer with these addresses.
+    fn number(&mut self, node: &[u8], cp: &CpFSeid) -> u32 {
         let next = self.nodes.len() as u32;
-        *self.nodes.entry_ref(node).or_insert(next)
+        let node = *self.nodes.entry_ref(node).or_insert(next);
+        let next = self.peers.len() as u32;
+        *self.peers.entry((node, cp.ipv4, cp.ipv6)).or_insert(next)
     }
 
     /// All tunnels and all UE addresses, to be reserved.
@@ -218,7 +223,8 @@ impl AbsentSessions {
 
     /// The session that the peer with this Node ID has under this F-SEID.
     pub(crate) fn by_owner(&self, node: &[u8], cp: CpFSeid) -> Option<Seid> {
-        let owner = (*self.nodes.get(node)?, cp);
+        let peer = (*self.nodes.get(node)?, cp.ipv4, cp.ipv6);
+        let owner = (*self.peers.get(&peer)?, cp.seid);
         let found = find(&self.by_owner, &owner, &self.sessions, has_owner);
         found.map(|(_, absent)| absent.seid)
     }
@@ -258,21 +264,6 @@ fn has_tunnel(absent: &Absent, tunnel: &Tunnel) -> bool {
 
 fn has_address(absent: &Absent, address: &Address) -> bool {
     absent.reserved.addresses.contains(address)
-}
-
-/// Does all of this, each on a thread of its own, as far as the system gives threads.
-fn beside<const JOBS: usize>(jobs: [&mut (dyn FnMut() + Send); JOBS]) {
-    let jobs = jobs.map(|job| Mutex::new(Some(job)));
-    let run = |job: &Mutex<Option<&mut (dyn FnMut() + Send)>>| {
-        let job = job.lock().unwrap_or_else(PoisonError::into_inner).take();
-        job.into_iter().for_each(|job| job());
-    };
-    thread::scope(|scope| {
-        for job in &jobs {
-            let _ = thread::Builder::new().spawn_scoped(scope, move || run(job));
-        }
-    });
-    jobs.iter().for_each(run);
 }
 
 /// Enters all sessions with all the keys that each has.

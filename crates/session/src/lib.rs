@@ -2,10 +2,11 @@
 //!
 //! [`Sessions`] belongs to control, one thread. Sans-IO: requests go in with a [`Ticket`], [`Effect`]s for the workers
 //! and [`Outcome`]s for the requester are polled out, time is passed in. It uses [`rules::model`] and not the wire
-//! format, and has no sockets, threads or clock. [`SessionRecord`] is a session as octets, for another process.
+//! format, and has no sockets or clock, nor threads that outlive a call. [`SessionRecord`] is a session as octets, for another process.
 
 #![forbid(unsafe_code)]
 
+mod all_at_once;
 mod apply_change;
 mod bucket_members;
 mod bucket_moves;
@@ -63,6 +64,7 @@ mod usage_record_entry;
 mod usage_record_queue;
 mod worker_selection_keys;
 
+pub use all_at_once::all_at_once;
 pub use bucket_moves::{MoveFault, Moved};
 pub use config::Config;
 pub use correlations::SharedRate;

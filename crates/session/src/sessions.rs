@@ -20,6 +20,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use usage::{UrrProgress, UsageReport, WallChange, WallClock};
 
+use crate::all_at_once::all_at_once;
 use crate::bucket_moves::{MoveFault, Moved};
 use crate::buckets::BucketTable;
 use crate::change_context::ChangeContext;
@@ -495,8 +496,10 @@ impl Sessions {
     /// them. Done at once for all of very many sessions, it takes a tenth of the time.
     pub fn reserve(&mut self, tunnels: &[Tunnel], addresses: &[UeAddress]) {
         let resources = &mut self.requests.context.resources;
-        resources.tunnels.give_all(tunnels, ABSENT);
-        resources.addresses.give_all(addresses, ABSENT);
+        let (of_tunnels, of_addresses) = (&mut resources.tunnels, &mut resources.addresses);
+        all_at_once([&mut || of_tunnels.give_all(tunnels, ABSENT), &mut || {
+            of_addresses.give_all(addresses, ABSENT)
+        }]);
     }
 
     /// No port blocks are given out while sessions are yet to come that hold some; or they are again.
