@@ -46,7 +46,7 @@ pub struct Surroundings {
 pub fn assemble(config: &Config, network: &Arc<Network>, around: Surroundings) -> Assembly {
     let count = config.workers.count.value() as u16;
     let mut random = around.random;
-    let seed = Seed([random.next_u64(), random.next_u64()]);
+    let seed = worker_seed(&mut random);
     let mut links = Vec::new();
     let mut workers = Vec::new();
     for id in 0..count {
@@ -61,6 +61,12 @@ pub fn assemble(config: &Config, network: &Arc<Network>, around: Surroundings) -
     let settings = workers.first().map(|(worker, _)| InterfaceSettings::of(worker));
     let control = control(config, network, around, settings.unwrap_or_default(), links);
     Assembly { control, workers }
+}
+
+/// The secret of the workers' hash functions: the first that is drawn.
+#[must_use]
+pub fn worker_seed(random: &mut Random) -> Seed {
+    Seed([random.next_u64(), random.next_u64()])
 }
 
 /// What worker `id` is made with.

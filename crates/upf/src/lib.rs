@@ -28,7 +28,7 @@ mod session_transfer;
 mod usage_record_writer;
 mod workers;
 
-pub use assemble::{Assembly, Surroundings, assemble, backlog, worker_config};
+pub use assemble::{Assembly, Surroundings, assemble, backlog, worker_config, worker_seed};
 pub use balance::{Balancer, Bound};
 pub use control::{Control, ControlConfig};
 pub use convert::command;

@@ -67,4 +67,4 @@ pub use trace::{
     TracedQueueing, TracedSession, TracedTranslation, mirror, trace,
 };
 pub use view::{AcceleratorView, EgressCounts, Holdings, NatCounts, SessionView};
-pub use worker::{PollReport, Worker};
+pub use worker::{PollReport, Worker, WorkerTables};

@@ -10,7 +10,7 @@ use flow::{Nanos, PortId, Tick};
 use packet::DropReason;
 
 use self::receive::{Source, deferred_context};
-pub use self::state::Worker;
+pub use self::state::{Worker, WorkerTables};
 use crate::Event;
 use crate::burst::batch::BURST;
 use crate::deferred::delivery_status;

@@ -465,6 +465,7 @@ mod tests {
             live_octets: 0,
             garbage_octets: 0,
             segments: 1,
+            segment_index_octets: 0,
             index_octets: 0,
             reserve_octets: 0,
             held: 1,

@@ -344,6 +344,7 @@ mod tests {
             live_octets: 3,
             garbage_octets: 4,
             segments: 1,
+            segment_index_octets: 6,
             index_octets: 5,
             reserve_octets: 6,
             held: 0,

@@ -50,6 +50,11 @@ const GARBAGE: Metric = Metric::gauge(
     &[],
     "Octets on disk of the store that do not count any more.",
 );
+const SEGMENT_INDEXES: Metric = Metric::gauge(
+    "sluice_store_segment_index_bytes",
+    &[],
+    "Octets on disk of the indexes of the store's segments, which a start reads instead of them.",
+);
 const INDEX: Metric = Metric::gauge(
     "sluice_store_index_bytes",
     &[],
@@ -93,6 +98,7 @@ pub(super) fn write(to: &mut Exposition, store: &StoreStatus) {
     to.single(&RECORDS, store.records);
     to.single(&LIVE, store.live_octets);
     to.single(&GARBAGE, store.garbage_octets);
+    to.single(&SEGMENT_INDEXES, store.segment_index_octets);
     to.single(&INDEX, store.index_octets);
     to.single(&HELD, store.held_octets);
     to.single(&RESTORED, store.sessions.restored);

@@ -24,6 +24,9 @@ pub struct StoreStatus {
     pub garbage_octets: u64,
     /// Files of the log.
     pub segments: u64,
+    /// Octets on disk of the indexes of segments, which a start reads instead of them.
+    #[serde(default)]
+    pub segment_index_octets: u64,
     /// Octets of memory in use by the index.
     pub index_octets: u64,
     /// Octets of the file that is given up when the disk is full, as far as it is there.
@@ -83,7 +86,8 @@ impl StoreStatus {
             "store     in {}, {state}\n{error}\
              changes   {} durable ({} octets, {} of them of compaction; {} syncs, {} failures)\n\
              held      {} operations ({} octets)\n\
-             log       {} records, {} octets, {} of garbage, {} segments, {} unreadable\n\
+             log       {} records, {} octets, {} of garbage, {} segments with {} octets of \
+             indexes, {} unreadable\n\
              memory    {} octets of index\n\
              reserve   {} octets on disk\n\
              restored  {} sessions ({} on demand), {} to come, {} failed\n",
@@ -99,6 +103,7 @@ impl StoreStatus {
             self.live_octets,
             self.garbage_octets,
             self.segments,
+            self.segment_index_octets,
             self.unreadable,
             self.index_octets,
             self.reserve_octets,

@@ -40,7 +40,7 @@ use super::service_manager::ServiceManager;
 use super::session_store::{Opening, RestorationLog};
 use super::session_transfer::import_sessions;
 use super::worker_threads::{
-    Made, Wakes, WorkerSurroundings, idle_workers, start_workers, unstarted_workers,
+    Made, TablesThread, Wakes, WorkerSurroundings, idle_workers, start_workers, unstarted_workers,
 };
 use super::writers::OpenedWriters;
 
@@ -87,7 +87,7 @@ pub fn run(
     stop: &AtomicBool,
     log: &LogControl,
 ) -> Result<Vec<Stats>, RunError> {
-    let opening = start_before_dpdk(config)?;
+    let before = BeforeDpdk::start(config)?;
     let eal = ports::start_eal(config).map_err(RunError::of)?;
     let mut ports = Ports::start(eal, config).map_err(RunError::of)?;
     ports.swept().iter().for_each(|what| warn!("{what}"));
@@ -96,7 +96,7 @@ pub fn run(
     let host = open_host(eal, config, &ports)?;
     let sockets = open_n4_sockets(config)?;
     let clock = Clock::starting_now(eal.tsc_hz());
-    let (mut control, workers, explainer) = build(config, &clock, &ports)?;
+    let (mut control, workers, explainer) = build(config, before.seed, &clock, &ports)?;
     let flow_entries = flow_entries(&workers);
     let ios = ports.take_io(eal).map_err(RunError::of)?;
     let halt = Arc::new(AtomicBool::new(false));
@@ -106,12 +106,12 @@ pub fn run(
     let (host, host_ends) = host.map_or((None, Vec::new()), |(host, ends)| (Some(host), ends));
     let host = host.map(|host| host.with_worker(wakeups.first().cloned().flatten()));
     let wakes = Wakes::new(own.clone(), wakeups.clone(), host.as_ref());
-    let unstarted = unstarted_workers(workers, ios, idles, host_ends);
+    let unstarted = unstarted_workers(workers, before.tables, ios, idles, host_ends);
     let around = WorkerSurroundings::new((config, &ports), wakes, &clock, &halt);
     let mut threads = start_workers(eal, &around, unstarted).map_err(RunError)?;
     let memory = workers_memory(&mut threads, &ports)?;
     // The store is read while workers are made.
-    let opened = OpenedWriters::open(config, &clock, opening).map_err(RunError)?;
+    let opened = OpenedWriters::open(config, &clock, before.opening).map_err(RunError)?;
     let (client, server) = query_channel();
     let (writers, views) = opened
         .start(config, &mut control, &clock, own.clone())
@@ -170,14 +170,33 @@ pub fn run(
     outcome.map(|()| stats)
 }
 
-/// Starts the threads that are to begin before DPDK, which may leave this one on one core.
-fn start_before_dpdk(config: &Config) -> Result<Option<Opening>, RunError> {
-    if let Some(accelerator) = &config.accelerator {
-        // A mistake is found before any port is opened.
-        accelerator.link.key().map_err(RunError::of)?;
+/// What threads do that begin before DPDK, which takes its time and may leave this one on one core.
+struct BeforeDpdk {
+    /// What identifiers and the keys of hash functions are drawn from.
+    seed: [u8; 32],
+    /// The tables of the workers, in the order of their numbers.
+    tables: Vec<TablesThread>,
+    /// The store, if there is one.
+    opening: Option<Opening>,
+}
+
+impl BeforeDpdk {
+    fn start(config: &Config) -> Result<Self, RunError> {
+        if let Some(accelerator) = &config.accelerator {
+            // A mistake is found before any port is opened.
+            accelerator.link.key().map_err(RunError::of)?;
+        }
+        spawn_prefault_thread(config.limits.sessions.size());
+        let seed = Random::system_seed().map_err(RunError::of)?;
+        let network = Arc::new(config.network().map_err(RunError::of)?);
+        let opening = Opening::begin(config, &network).map_err(RunError::of)?;
+        let tables = TablesThread::start_all(config, &network, seed).map_err(RunError::of)?;
+        Ok(Self {
+            seed,
+            tables,
+            opening,
+        })
     }
-    spawn_prefault_thread(config.limits.sessions.size());
-    Opening::begin(config).map_err(RunError::of)
 }
 
 /// Waits until the workers are made, and logs where the kernel has put their memory.
@@ -303,8 +322,12 @@ fn open_host(
     opened.map(Some).map_err(RunError::of)
 }
 
-fn build(config: &Config, clock: &Clock, ports: &Ports) -> Result<(Control, Made, Explainer), RunError> {
-    let seed = Random::system_seed().map_err(RunError::of)?;
+fn build(
+    config: &Config,
+    seed: [u8; 32],
+    clock: &Clock,
+    ports: &Ports,
+) -> Result<(Control, Made, Explainer), RunError> {
     let mut secrets = Random::from_seed(Random::system_seed().map_err(RunError::of)?);
     let secret = Secret([secrets.next_u64(), secrets.next_u64()]);
     let network = config.network().map_err(RunError::of)?;

@@ -1,16 +1,23 @@
-//! The threads of the workers: with what they are started, whom they wake, how they wait.
+//! The threads of the workers: with what they are started, whom they wake, how they wait. Their tables are made before
+//! there are ports, by threads that end then.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread::{self, JoinHandle};
 
 use config::{Config, IdlePolicy};
 use dpdk::Eal;
+use flow::WorkerId;
 use flow::slab::OutOfMemory;
 use ports::Ports;
+use rules::network::Network;
 use runtime::{Clock, Idle, ThreadConfig, Waiter, WakeTargets, Wakeup, WorkerThread, sockets_of_workers};
+use session::Random;
 use tracing::warn;
+use upf::{worker_config, worker_seed};
 use worker::dpdk::{DpdkIo, HostEnd};
-use worker::{Io, Worker};
+use worker::{Io, Worker, WorkerTables};
 
 use super::host::HostPath;
 
@@ -48,9 +55,47 @@ impl Wakes {
     }
 }
 
+/// A thread that makes the tables of a worker, on the worker's core if that has one.
+pub struct TablesThread(JoinHandle<Result<WorkerTables, OutOfMemory>>);
+
+impl TablesThread {
+    /// Starts one for each worker of the UPF that is to be assembled with random numbers of this seed.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start_all(config: &Config, network: &Arc<Network>, seed: [u8; 32]) -> io::Result<Vec<Self>> {
+        let seed = worker_seed(&mut Random::from_seed(seed));
+        let start = |id| {
+            let core = config.workers.cores.get(usize::from(id));
+            let core = core.map(|core| core.value() as u32);
+            let sizes = worker_config(config, WorkerId(id), network, &[], seed);
+            let make = move || {
+                if let Some(core) = core {
+                    // The worker's own thread says what is wrong with a core that cannot be had.
+                    let _ = dpdk::pin_current_thread(core);
+                }
+                WorkerTables::new(&sizes)
+            };
+            thread::Builder::new().name("tables".into()).spawn(make).map(Self)
+        };
+        (0..config.workers.count.value() as u16).map(start).collect()
+    }
+
+    /// Waits for the tables.
+    ///
+    /// # Errors
+    /// When the memory cannot be had.
+    fn end(self) -> Result<WorkerTables, OutOfMemory> {
+        self.0
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
 /// A worker that has not started.
 pub struct Unstarted {
     config: worker::WorkerConfig,
+    tables: TablesThread,
     link: worker::WorkerEnd,
     io: DpdkIo,
     idle: Idle,
@@ -59,14 +104,16 @@ pub struct Unstarted {
 /// The workers with what is theirs, in the order of their numbers; the first have the ends towards the host.
 pub fn unstarted_workers(
     workers: Made,
+    tables: Vec<TablesThread>,
     ios: Vec<DpdkIo>,
     idles: Vec<Idle>,
     host_ends: Vec<HostEnd>,
 ) -> Vec<Unstarted> {
     let mut ends = host_ends.into_iter();
-    let parts = workers.into_iter().zip(ios).zip(idles);
-    let unstarted = parts.map(|(((config, link), io), idle)| Unstarted {
+    let parts = workers.into_iter().zip(tables).zip(ios).zip(idles);
+    let unstarted = parts.map(|((((config, link), tables), io), idle)| Unstarted {
         config,
+        tables,
         link,
         io: match ends.next() {
             Some(end) => io.with_host(end),
@@ -120,6 +167,7 @@ pub fn start_workers(
     let start = |(place, unstarted): (usize, Unstarted)| {
         let Unstarted {
             config: own,
+            tables,
             link,
             io,
             idle,
@@ -131,13 +179,13 @@ pub fn start_workers(
             wakes: around.wakes.of(place),
         };
         match &around.config.accelerator {
-            None => Ok(thread(eal, around, thread_config, move || {
-                Worker::new(own, io, link)
+            None => Ok(worker_thread(eal, around, thread_config, move || {
+                Worker::with_tables(own, tables.end()?, io, link)
             })),
             Some(_) => {
                 let io = behind_accelerator(io, around)?;
-                Ok(thread(eal, around, thread_config, move || {
-                    Worker::new(own, io, link)
+                Ok(worker_thread(eal, around, thread_config, move || {
+                    Worker::with_tables(own, tables.end()?, io, link)
                 }))
             }
         }
@@ -146,7 +194,7 @@ pub fn start_workers(
 }
 
 /// Starts one.
-fn thread<I: Io + 'static>(
+fn worker_thread<I: Io + 'static>(
     eal: &'static Eal,
     around: &WorkerSurroundings<'_>,
     config: ThreadConfig,

@@ -98,13 +98,52 @@ fn choose_queues<I: Io>(io: &mut I, interfaces: &L3Interfaces, config: &WorkerCo
     }
 }
 
+/// The large tables of a worker, which take the most time to be made and need nothing but their sizes: they can be made
+/// before there are ports. A thread that runs on the worker's core gets their memory on the NUMA node of that core.
+pub struct WorkerTables {
+    sessions: Sessions,
+    flows: Flows,
+}
+
+impl WorkerTables {
+    /// The tables of a worker that is to be made with `config`, of which ports and network are not looked at.
+    ///
+    /// # Errors
+    /// When the memory cannot be had.
+    pub fn new(config: &WorkerConfig) -> Result<Self, OutOfMemory> {
+        let flows = FlowCapacity {
+            v4: config.max_flows_v4,
+            v6: config.max_flows_v6,
+        };
+        Ok(Self {
+            sessions: Sessions::new(config.max_sessions, config.own_sessions, config.content_counters)?,
+            flows: Flows::new(flows, config.seed)?,
+        })
+    }
+}
+
 impl<I: Io> Worker<I> {
     /// A worker with no sessions. All of its memory is allocated and touched here: a thread that runs on the worker's
     /// core gets it on the NUMA node of that core.
     ///
     /// # Errors
     /// When the memory of the tables cannot be had.
-    pub fn new(config: WorkerConfig, mut io: I, channel: WorkerEnd) -> Result<Self, OutOfMemory> {
+    pub fn new(config: WorkerConfig, io: I, channel: WorkerEnd) -> Result<Self, OutOfMemory> {
+        let tables = WorkerTables::new(&config)?;
+        Self::with_tables(config, tables, io, channel)
+    }
+
+    /// The same, with tables that were made for `config` before.
+    ///
+    /// # Errors
+    /// When the memory of its other tables cannot be had.
+    pub fn with_tables(
+        config: WorkerConfig,
+        tables: WorkerTables,
+        mut io: I,
+        channel: WorkerEnd,
+    ) -> Result<Self, OutOfMemory> {
+        let WorkerTables { mut sessions, flows } = tables;
         let exceptions = match config.workers {
             0 | 1 => 0,
             _ => config.max_exceptions,
@@ -121,15 +160,10 @@ impl<I: Io> Worker<I> {
             ..
         } = NetworkTables::new(&config.network, &InterfaceSettings::of(&config));
         choose_queues(&mut io, &interfaces, &config);
-        let mut sessions = Sessions::new(config.max_sessions, config.own_sessions, config.content_counters)?;
         sessions.keep_blocks(config.offload.is_some());
         if config.checkpoint_interval.is_some() {
             sessions.blocks.look_every(config.checkpoint_octets);
         }
-        let flows = FlowCapacity {
-            v4: config.max_flows_v4,
-            v6: config.max_flows_v6,
-        };
         Ok(Self {
             stats: Stats::new(ports),
             access,
@@ -139,7 +173,7 @@ impl<I: Io> Worker<I> {
             worker_selection: WorkerSelection::new(config.workers, exceptions, port_blocks),
             exceptions_lost: false,
             local: LocalLimits::new(&config, ports),
-            flows: Flows::new(flows, config.seed)?,
+            flows,
             slow_path: SlowPath::new(&config)?,
             nat: NatStage::new(&config)?,
             apply_rules: ApplyRulesState::new(

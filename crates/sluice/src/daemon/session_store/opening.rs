@@ -3,6 +3,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -10,8 +11,8 @@ use config::Config;
 use disk::Directory;
 use n4::{AbsentSessions, StoredSession, StoredSessions};
 use rules::network::Network;
-use session::{Keyed, Random, RecordError, ResponseRecord, SessionHead, behind_record, keyed};
-use store::{Key, Live, Location, OpenError, Reader, Recovered, Settings, Store, StoreDisk};
+use session::{Random, RecordError, ResponseRecord, SessionHead, behind_record};
+use store::{Key, Location, OpenError, Reader, Recovered, Settings, Store, StoreDisk};
 use tracing::{error, info, warn};
 
 /// Damaged places that are logged one by one.
@@ -35,14 +36,30 @@ pub struct Stored {
 struct StoredRecords {
     reader: DirectoryReader,
     places: Vec<(Location, Option<Location>)>,
+    /// Records that could not be read, and were named.
+    logged: usize,
 }
 
 impl StoredSessions for StoredRecords {
     fn read(&mut self, place: usize) -> Option<StoredSession> {
-        let (record, progress) = self.places.get(place)?;
-        let record = self.reader.read(record).ok()?;
-        let progress = progress.and_then(|place| self.reader.read(&place).ok());
-        Some(StoredSession { record, progress })
+        let (record, progress) = *self.places.get(place)?;
+        Some(StoredSession {
+            record: self.read_record(record)?,
+            progress: progress.and_then(|place| self.read_record(place)),
+        })
+    }
+}
+
+impl StoredRecords {
+    fn read_record(&mut self, place: Location) -> Option<Vec<u8>> {
+        let read = self.reader.read(&place);
+        if let Err(error) = &read
+            && self.logged < MAX_LOGGED
+        {
+            self.logged += 1;
+            error!("session store: {error}");
+        }
+        read.ok()
     }
 }
 
@@ -62,20 +79,19 @@ impl Opening {
     /// Begins to open the store, if there is one, and to read what leads to its sessions.
     ///
     /// # Errors
-    /// The configured network is none, or the system gives no thread.
-    pub fn begin(config: &Config) -> Result<Option<Self>, String> {
+    /// The system gives no thread.
+    pub fn begin(config: &Config, network: &Arc<Network>) -> io::Result<Option<Self>> {
         let Some(store) = &config.store else {
             return Ok(None);
         };
         let path = store.directory.value.clone();
-        let network = config.network().map_err(|error| error.to_string())?;
+        let network = Arc::clone(network);
         let thread = std::thread::Builder::new().name("store-opening".into());
         let open = move || {
             let fault = |words: String| format!("session store in {}: {words}", path.display());
             open_at(&path, &network).map_err(fault)
         };
-        let thread = thread.spawn(open).map_err(|error| error.to_string())?;
-        Ok(Some(Self(thread)))
+        Ok(Some(Self(thread.spawn(open)?)))
     }
 
     /// Waits for it.
@@ -109,28 +125,33 @@ fn open_at(path: &Path, network: &Network) -> Result<OpenedStore, String> {
     })
 }
 
-/// The records of all but sessions.
+/// The records of all but sessions. Damaged ones are passed over.
 fn read_others(recovered: &Recovered, reader: &mut DirectoryReader) -> Result<Stored, String> {
     let mut stored = Stored::default();
     let (mut others, mut responses) = (Vec::new(), Vec::new());
-    for live in recovered.iter() {
-        match live.key {
-            Key::Session(_) | Key::Usage(_) => {}
-            Key::Response(_) => responses.push(live.location),
-            ref other => {
-                if matches!(other, Key::Node) {
-                    stored.dates = live.head.to_vec();
-                }
-                others.push((other.table(), live.location));
-            }
+    for live in recovered.others() {
+        if let Key::Response(_) = live.key {
+            responses.push(live.location);
+            continue;
         }
+        if matches!(live.key, Key::Node) {
+            stored.dates = live.head.to_vec();
+        }
+        others.push((live.key.table(), live.location));
     }
     // The node comes before all others, applications and associations before what names them.
     others.sort_by_key(|(table, _)| *table);
     for (_, location) in others {
-        let record = reader.read(&location).map_err(|error| error.to_string())?;
-        check_revision(&record)?;
-        stored.records.extend(record);
+        match reader.read(&location) {
+            Ok(record) => {
+                check_revision(&record)?;
+                stored.records.extend(record);
+            }
+            Err(damaged) if damaged.kind() == io::ErrorKind::InvalidData => {
+                error!("session store: passed over: {damaged}");
+            }
+            Err(error) => return Err(error.to_string()),
+        }
     }
     for location in responses {
         // Without one a repeated request is a new one, which does less harm than no start.
@@ -153,36 +174,26 @@ fn list_sessions(
     network: &Network,
 ) -> Result<AbsentSessions, String> {
     let seed = Random::system_seed().map_err(|error| error.to_string())?;
-    let mut random = Random::from_seed(seed);
-    let mut usage: Keyed<u64, Location> = keyed(random.next_u64());
-    usage.extend(recovered.iter().filter_map(|live| match live.key {
-        Key::Usage(seid) => Some((seid, live.location)),
-        _ => None,
-    }));
-    let places = sessions(recovered).map(|(seid, live)| (live.location, usage.get(&seid).copied()));
-    let places: Vec<(Location, Option<Location>)> = places.collect();
+    let mut places = Vec::with_capacity(recovered.len());
+    places.extend(recovered.sessions().map(|live| (live.location, live.usage)));
     // One says it for all: a build that reads another revision has never written here.
     if let Some((first, _)) = places.first()
         && let Ok(record) = reader.read(first)
     {
         check_revision(&record)?;
     }
-    let heads = sessions(recovered).map(|(seid, live)| {
+    let heads = recovered.sessions().map(|live| {
         let head = SessionHead::decode(live.head);
-        let head = head.map_err(|error| format!("the session {seid:#018x}: {error}"))?;
-        Ok((head, usage.contains_key(&seid)))
+        let head = head.map_err(|error| format!("the session {:#018x}: {error}", live.seid))?;
+        Ok((head, live.usage.is_some()))
     });
     let most = places.len();
-    let records = Box::new(StoredRecords { reader, places });
-    AbsentSessions::list(network, heads, most, records, random.next_u64())
-}
-
-/// The records of all sessions, with the SEIDs.
-fn sessions(recovered: &Recovered) -> impl Iterator<Item = (u64, Live<'_>)> {
-    recovered.iter().filter_map(|live| match live.key {
-        Key::Session(seid) => Some((seid, live)),
-        _ => None,
-    })
+    let records = Box::new(StoredRecords {
+        reader,
+        places,
+        logged: 0,
+    });
+    AbsentSessions::list(network, heads, most, records, Random::from_seed(seed).next_u64())
 }
 
 /// Whether this build reads records of this revision. Where it does not, it would give every session up.

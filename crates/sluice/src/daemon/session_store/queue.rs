@@ -57,6 +57,7 @@ impl StoreView {
             live_octets: progress.live_octets,
             garbage_octets: progress.garbage_octets,
             segments: progress.segments,
+            segment_index_octets: progress.segment_index_octets,
             index_octets: progress.index_octets,
             reserve_octets: progress.reserve_octets,
             held: progress.held,
