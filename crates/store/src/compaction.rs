@@ -166,14 +166,6 @@ impl<D: StoreDisk> Store<D> {
         }
     }
 
-    /// This many octets of a segment, or as many as there are.
-    pub(crate) fn read_slice(&mut self, number: u64, offset: u64, wanted: u64) -> io::Result<Vec<u8>> {
-        let mut octets = vec![0; wanted as usize];
-        let read = self.reads.read_at(&file_name(number), offset, &mut octets)?;
-        octets.truncate(read);
-        Ok(octets)
-    }
-
     /// Octets cannot be read. They are tried again, page by page; what cannot be read then is given up.
     fn pass_over(&mut self, mut moving: Moving, wanted: u64, error: io::Error) -> io::Result<()> {
         moving.attempts += 1;

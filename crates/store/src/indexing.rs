@@ -6,41 +6,10 @@
 
 use crate::form::LONGEST_RECORD;
 use crate::log::{append, remove};
-use crate::scan::{Item, scan_octets};
 use crate::segment_index::{IndexWriter, index_name};
 use crate::segments::{IndexFile, Segment};
-use crate::state::Store;
+use crate::state::{Indexing, Store};
 use crate::store_disk::StoreDisk;
-
-/// The segment whose index is being made.
-#[derive(Debug)]
-pub(crate) struct Indexing {
-    id: u16,
-    segment: Segment,
-    /// What is before it has been read.
-    offset: u64,
-    index: IndexWriter,
-}
-
-impl Indexing {
-    pub(crate) fn number(&self) -> u64 {
-        self.segment.number
-    }
-
-    fn left(&self) -> u64 {
-        self.segment.octets.saturating_sub(self.offset)
-    }
-
-    /// Adds the records of these octets. Returns how many of them were used; none where there is damage.
-    fn add(&mut self, octets: &[u8], is_end: bool) -> Option<usize> {
-        let (from, index, mut is_damaged) = (self.offset, &mut self.index, false);
-        let used = scan_octets(octets, is_end, |at, item| match item {
-            Item::Record(record, _) => index.add((from + at as u64) as u32, &record),
-            Item::Damage(_) => is_damaged = true,
-        });
-        (!is_damaged).then_some(used)
-    }
-}
 
 impl<D: StoreDisk> Store<D> {
     /// Whether a poll has something to read for an index.

@@ -86,7 +86,7 @@ pub(crate) fn recover(disk: &mut impl StoreDisk) -> Result<Outcome, OpenError> {
     Ok(reading.finish(next_number))
 }
 
-/// Indexes go whose segments are gone. Where that cannot be done they are in nobody's way.
+/// Indexes go whose segments are gone. Where that cannot be done they stay, and nothing reads them.
 fn remove_orphans(disk: &mut impl StoreDisk, names: &[String], numbers: &[u64]) {
     for name in names {
         if indexed_number(name).is_some_and(|number| numbers.binary_search(&number).is_err()) {

@@ -88,7 +88,7 @@ impl IndexWriter {
         }
     }
 
-    /// The whole file, of the segment with this number, of which so many octets count.
+    /// The whole file, of the segment with this number, and this number of octets that count.
     pub(crate) fn finish(mut self, segment: u64, segment_octets: u64) -> Vec<u8> {
         let (header, records) = self.octets.split_at_mut(HEADER);
         put(header, 0, &MAGIC);

@@ -7,9 +7,8 @@
 use std::io;
 use std::time::Duration;
 
-use crate::form::{Begin, Content, Kind, Record};
+use crate::form::{Begin, Content, Kind, Record, file_name};
 use crate::index::{BATCH, Index, MOST_OFFSET, Slot};
-use crate::indexing::Indexing;
 use crate::key::Key;
 use crate::log::{Log, Written};
 use crate::lsn::Lsn;
@@ -17,9 +16,10 @@ use crate::progress::Progress;
 use crate::recovery::Unconfirmed;
 use crate::reserve::{Reserve, is_full};
 use crate::scan::{Item, scan_octets};
+use crate::segment_index::IndexWriter;
 use crate::segments::{Segment, Segments};
 use crate::settings::Settings;
-use crate::store_disk::StoreDisk;
+use crate::store_disk::{ReadAt, StoreDisk};
 
 /// A durable map from keys to values. Its owner is one thread.
 #[derive(Debug)]
@@ -73,6 +73,36 @@ pub(crate) struct Moving {
 impl Moving {
     pub(crate) fn is_done(&self) -> bool {
         self.offset >= self.segment.octets
+    }
+}
+
+/// The segment whose index is being made.
+#[derive(Debug)]
+pub(crate) struct Indexing {
+    pub(crate) id: u16,
+    pub(crate) segment: Segment,
+    /// What is before it has been read.
+    pub(crate) offset: u64,
+    pub(crate) index: IndexWriter,
+}
+
+impl Indexing {
+    pub(crate) fn number(&self) -> u64 {
+        self.segment.number
+    }
+
+    pub(crate) fn left(&self) -> u64 {
+        self.segment.octets.saturating_sub(self.offset)
+    }
+
+    /// Adds the records of these octets. Returns how many of them were used; none where there is damage.
+    pub(crate) fn add(&mut self, octets: &[u8], is_end: bool) -> Option<usize> {
+        let (from, index, mut is_damaged) = (self.offset, &mut self.index, false);
+        let used = scan_octets(octets, is_end, |at, item| match item {
+            Item::Record(record, _) => index.add((from + at as u64) as u32, &record),
+            Item::Damage(_) => is_damaged = true,
+        });
+        (!is_damaged).then_some(used)
     }
 }
 
@@ -162,6 +192,14 @@ impl<D: StoreDisk> Store<D> {
         self.is_settled = true;
         self.batch.clear();
         self.batch.shrink_to(2 * self.settings.batch_octets);
+    }
+
+    /// This many octets of a segment, or as many as there are.
+    pub(crate) fn read_slice(&mut self, number: u64, offset: u64, wanted: u64) -> io::Result<Vec<u8>> {
+        let mut octets = vec![0; wanted as usize];
+        let read = self.reads.read_at(&file_name(number), offset, &mut octets)?;
+        octets.truncate(read);
+        Ok(octets)
     }
 
     pub(crate) fn next(&self) -> Lsn {

@@ -14,7 +14,7 @@ fn open(disk: &FakeDisk) -> (Store<FakeDisk>, Recovered) {
     Store::open(disk.clone(), settings(), Duration::ZERO).expect("a disk that works")
 }
 
-/// A store that has had so many sessions, with heads, each in a batch of its own.
+/// A store that has had this number of sessions, with heads, each in a batch of its own.
 fn with_sessions(sessions: u64) -> FakeDisk {
     let disk = FakeDisk::new(7);
     let (mut store, _) = open(&disk);
