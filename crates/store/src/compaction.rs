@@ -10,11 +10,10 @@
 
 use std::io;
 
-use crate::form::{ALIGN, Kind, LONGEST_RECORD, file_name};
+use crate::form::{ALIGN, Kind, LONGEST_RECORD, file_name, index_name};
 use crate::index::{BATCH, Slot};
 use crate::log::remove;
 use crate::scan::{Item, scan_octets};
-use crate::segment_index::index_name;
 use crate::segments::Segment;
 use crate::state::{Moving, Store};
 use crate::store_disk::{ReadAt, StoreDisk};

@@ -64,6 +64,7 @@ const RECORD_MAGIC: [u8; 4] = *b"SlRc";
 
 const PREFIX: &str = "store-";
 const SUFFIX: &str = ".log";
+const INDEX_SUFFIX: &str = ".index";
 const DIGITS: usize = 20;
 
 /// The name of a segment. So they sort by age.
@@ -71,9 +72,23 @@ pub(crate) fn file_name(number: u64) -> String {
     format!("{PREFIX}{number:020}{SUFFIX}")
 }
 
+/// The name of the index of a segment ([`segment_index`](crate::segment_index)).
+pub(crate) fn index_name(number: u64) -> String {
+    format!("{PREFIX}{number:020}{INDEX_SUFFIX}")
+}
+
 /// The number of the segment of this name.
 pub(crate) fn number_of(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    number_before(name, SUFFIX)
+}
+
+/// The number of the segment whose index has this name.
+pub(crate) fn indexed_number(name: &str) -> Option<u64> {
+    number_before(name, INDEX_SUFFIX)
+}
+
+fn number_before(name: &str, suffix: &str) -> Option<u64> {
+    let digits = name.strip_prefix(PREFIX)?.strip_suffix(suffix)?;
     let all = digits.len() == DIGITS && digits.bytes().all(|digit| digit.is_ascii_digit());
     digits.parse().ok().filter(|number| all && *number > 0)
 }

@@ -4,9 +4,9 @@
 //! Where there is damage in a segment, or a disk that cannot be read or written, there is no index: the next process
 //! finds by itself what is wrong.
 
-use crate::form::LONGEST_RECORD;
+use crate::form::{LONGEST_RECORD, index_name};
 use crate::log::{append, remove};
-use crate::segment_index::{IndexWriter, index_name};
+use crate::segment_index::IndexWriter;
 use crate::segments::{IndexFile, Segment};
 use crate::state::{Indexing, Store};
 use crate::store_disk::StoreDisk;

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 
 use crate::form::{
     ALIGN, Damage, HeaderFault, KeyRef, Kind, Listed, OLDEST_VERSION, Record, SEGMENT_HEADER, SegmentHeader,
-    VERSION, aligned, file_name, number_of,
+    VERSION, aligned, file_name, index_name, indexed_number, number_of,
 };
 use crate::index::{Index, MOST_RESERVED, Place, Slot};
 use crate::key::Table;
@@ -17,7 +17,7 @@ use crate::lsn::Lsn;
 use crate::open_error::OpenError;
 use crate::recovered::{Found, Recovered};
 use crate::scan::{Item, scan_file};
-use crate::segment_index::{SegmentIndex, index_name, indexed_number};
+use crate::segment_index::SegmentIndex;
 use crate::segments::{IndexFile, Segment, Segments};
 use crate::store_disk::StoreDisk;
 

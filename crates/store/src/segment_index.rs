@@ -35,22 +35,6 @@ const HEADER: usize = 64;
 /// Octets of a record before its identifier.
 const ENTRY: usize = 24;
 
-const PREFIX: &str = "store-";
-const SUFFIX: &str = ".index";
-const DIGITS: usize = 20;
-
-/// The name of the index of a segment.
-pub(crate) fn index_name(number: u64) -> String {
-    format!("{PREFIX}{number:020}{SUFFIX}")
-}
-
-/// The number of the segment whose index has this name.
-pub(crate) fn indexed_number(name: &str) -> Option<u64> {
-    let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
-    let all = digits.len() == DIGITS && digits.bytes().all(|digit| digit.is_ascii_digit());
-    digits.parse().ok().filter(|_| all)
-}
-
 /// An index that is being made.
 #[derive(Debug)]
 pub(crate) struct IndexWriter {
