@@ -151,11 +151,13 @@ fn read(files: &[&[u8]]) {
         store.put(now, &Key::Node, 0, b"", &value).expect("not too long");
         now += Duration::from_secs(1);
         store.poll(now);
+        store.index_slice(now);
         assert!(store.fault().is_none(), "{:?}", store.fault());
     }
     while store.poll_timeout().is_some() {
         now += Duration::from_secs(1);
         store.poll(now);
+        store.index_slice(now);
     }
     assert_eq!(store.take_unreadable(), []);
     values.insert(Key::Node, (0, Vec::new(), vec![23; 300]));
@@ -220,6 +222,7 @@ fn as_index(data: &[u8]) {
             .put(now, &Key::Node, 0, b"", &[0; 300])
             .expect("not too long");
         store.poll(now);
+        store.index_slice(now);
     }
 }
 

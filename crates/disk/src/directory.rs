@@ -101,6 +101,7 @@ impl Directory {
 
     fn appended(&mut self, name: &str) -> io::Result<&mut File> {
         if let Some((open, file)) = &self.appended
+            && open == name
             && file.metadata()?.nlink() == 0
         {
             let words = format!("{open}: was removed while it was written");

@@ -25,10 +25,22 @@ pub struct StoredSession {
     pub progress: Option<Vec<u8>>,
 }
 
+/// Why there is no record of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordFault {
+    /// It is damaged, and stays so.
+    Damaged,
+    /// It cannot be read now.
+    Unreadable,
+}
+
 /// Where the records of absent sessions are read.
 pub trait StoredSessions: Send {
-    /// The record of the session at this place in the order in which they were listed. `None` where it cannot be read.
-    fn read(&mut self, place: usize) -> Option<StoredSession>;
+    /// The record of the session at this place in the order in which they were listed.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn read(&mut self, place: usize) -> Result<StoredSession, RecordFault>;
 }
 
 type Tunnel = (LocalId, Teid);
@@ -241,7 +253,7 @@ impl AbsentSessions {
     }
 
     /// Takes a session out, with what it has reserved and its record, if that can be read.
-    pub(crate) fn take(&mut self, seid: Seid) -> Option<(Reserved, Option<StoredSession>)> {
+    pub(crate) fn take(&mut self, seid: Seid) -> Option<(Reserved, Result<StoredSession, RecordFault>)> {
         let place = self.place(seid)? as usize;
         let absent = self.sessions.get_mut(place)?;
         absent.has_come = true;

@@ -61,7 +61,7 @@ mod transactions;
 mod usage_record_owners;
 mod usage_report_ies;
 
-pub use absent_sessions::{AbsentSessions, StoredSession, StoredSessions};
+pub use absent_sessions::{AbsentSessions, RecordFault, StoredSession, StoredSessions};
 pub use admission_queue::{AdmissionLimits, AdmissionQueue, Turn};
 pub use association::{Association, LostPeer};
 pub use config::{Config, Peers, ReportLimits, Smf, UnknownInstance};

@@ -5,7 +5,7 @@ use pfcp::Header;
 use pfcp::message::Message;
 use session::{Seid, is_newest_form};
 
-use crate::absent_sessions::{AbsentSessions, Reserved, StoredSession};
+use crate::absent_sessions::{AbsentSessions, RecordFault, Reserved, StoredSession};
 use crate::endpoint_state::Shared;
 use crate::ie_addresses::cp_f_seid;
 use crate::node::NodeName;
@@ -61,15 +61,15 @@ impl Restoring<'_> {
     /// Has a session come, if it is yet to come.
     ///
     /// # Errors
-    /// Why it cannot. What has no place here is given up: it would come back at a later start, when its peer has long
-    /// ended it. What cannot be read stays in the store, for another version or another disk.
+    /// Why it cannot. What has no place here, or is damaged, is given up: it, or what there was before it, would come back
+    /// at a later start, when its peer has long ended it. What else cannot be read stays in the store, for another version or another disk.
     pub(crate) fn restore(&mut self, now: Nanos, seid: Seid) -> Result<(), ImportError> {
         let taken = self.absent.as_mut().and_then(|absent| absent.take(seid));
         let Some((Reserved { tunnels, addresses }, stored)) = taken else {
             return Ok(());
         };
         let restored = match stored {
-            Some(StoredSession { record, progress }) => {
+            Ok(StoredSession { record, progress }) => {
                 let restored =
                     self.transfer
                         .restore(self.shared, self.pfds, now, (&record, progress.as_deref()));
@@ -78,9 +78,11 @@ impl Restoring<'_> {
                 }
                 restored
             }
-            None => Err(ImportError::Unreadable),
+            Err(RecordFault::Damaged) => Err(ImportError::Damaged),
+            Err(RecordFault::Unreadable) => Err(ImportError::Unreadable),
         };
-        if let Err(ImportError::Session(_) | ImportError::NoAssociation(_)) = restored {
+        if let Err(ImportError::Session(_) | ImportError::NoAssociation(_) | ImportError::Damaged) = restored
+        {
             self.shared.sessions.mark(seid);
         }
         self.shared.sessions.give_up_reserved(now, &tunnels, &addresses);

@@ -92,6 +92,8 @@ pub enum ImportError {
     Session(session::ImportError),
     /// The record cannot be read from the store.
     Unreadable,
+    /// The record is damaged in the store.
+    Damaged,
 }
 
 impl fmt::Display for ImportError {
@@ -107,6 +109,7 @@ impl fmt::Display for ImportError {
             ImportError::TooManyApplications => f.write_str("there are as many applications as there may be"),
             ImportError::Session(error) => error.fmt(f),
             ImportError::Unreadable => f.write_str("its record cannot be read from the store"),
+            ImportError::Damaged => f.write_str("its record is damaged in the store"),
         }
     }
 }

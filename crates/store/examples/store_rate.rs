@@ -55,6 +55,7 @@ fn write(path: &Path) -> Result<(), Box<dyn Error>> {
     );
     while store.poll_timeout().is_some() {
         poll(&mut store, begin)?;
+        store.index_slice(begin.elapsed());
     }
     let done = store.close(begin.elapsed());
     println!("closed: {done}; {:?}", store.progress());

@@ -117,7 +117,8 @@ impl<D: StoreDisk> Store<D> {
         let name = file_name(segment.number);
         self.reads.forget(&name);
         remove(&mut self.disk, &name)?;
-        remove(&mut self.disk, &index_name(segment.number))?;
+        // Where it stays, the next start removes it.
+        let _ = remove(&mut self.disk, &index_name(segment.number));
         self.disk.sync_directory()?;
         self.segments.remove_oldest();
         self.progress.removed_segments += 1;

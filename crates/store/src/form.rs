@@ -296,7 +296,7 @@ impl KeyRef<'_> {
         }
     }
 
-    fn table(self) -> Table {
+    pub(crate) fn table(self) -> Table {
         match self {
             KeyRef::Session(table, _) | KeyRef::Other(table, _) => table,
         }

@@ -1,8 +1,9 @@
-//! Indexes of segments are made: a segment that takes nothing more is read once, a slice in each poll.
+//! Indexes of segments are made: a segment that takes nothing more is read once, a slice at a time.
 //!
 //! An index is not synced. What is left of one that a power cut met is found to be damaged, and the segment is read.
-//! Where there is damage in a segment, or a disk that cannot be read or written, there is no index: the next process
-//! finds by itself what is wrong.
+//! Where there is damage in a segment there is no index: the next process finds by itself what is wrong.
+
+use std::time::Duration;
 
 use crate::form::{LONGEST_RECORD, index_name};
 use crate::log::{append, remove};
@@ -11,8 +12,14 @@ use crate::segments::{IndexFile, Segment};
 use crate::state::{Indexing, Store};
 use crate::store_disk::StoreDisk;
 
+/// Why there is no index.
+enum Fault {
+    Damaged,
+    Disk,
+}
+
 impl<D: StoreDisk> Store<D> {
-    /// Whether a poll has something to read for an index.
+    /// Whether there is something to read for an index.
     pub(crate) fn has_indexing(&self) -> bool {
         self.may_index() && (self.indexing.is_some() || self.segments.to_index().is_some())
     }
@@ -22,11 +29,13 @@ impl<D: StoreDisk> Store<D> {
         self.is_settled && self.reserve.missing().is_none()
     }
 
-    /// One slice.
-    pub(crate) fn index_slice(&mut self) {
-        if !self.may_index() {
+    /// Reads a slice of a full segment for its index, if one has none: to be called after [`poll`](Self::poll), when what
+    /// has become durable was passed on. What the disk refuses is tried again after [`Settings::retry`](crate::Settings::retry).
+    pub fn index_slice(&mut self, now: Duration) {
+        if !self.may_index() || self.index_retry_at.is_some_and(|at| now < at) {
             return;
         }
+        self.index_retry_at = None;
         let begin = |(id, segment): (u16, Segment)| Indexing {
             id,
             segment,
@@ -40,47 +49,63 @@ impl<D: StoreDisk> Store<D> {
         else {
             return;
         };
-        match self.read_records(&mut indexing) {
-            Some(()) if indexing.left() > 0 => self.indexing = Some(indexing),
-            Some(()) => self.write_index(indexing),
-            None => self.segments.set_index(indexing.id, IndexFile::Impossible),
+        let id = indexing.id;
+        let made = self.read_records(&mut indexing).and_then(|()| {
+            if indexing.left() == 0 {
+                return self.write_index(indexing);
+            }
+            self.indexing = Some(indexing);
+            Ok(())
+        });
+        match made {
+            Ok(()) => {}
+            Err(Fault::Damaged) => self.segments.set_index(id, IndexFile::Impossible),
+            Err(Fault::Disk) => self.index_retry_at = Some(now + self.settings.retry),
         }
     }
 
-    /// Reads a slice; none where that is not possible.
-    fn read_records(&mut self, indexing: &mut Indexing) -> Option<()> {
+    /// Reads a slice: no less than is written at a time, so that reading keeps up.
+    fn read_records(&mut self, indexing: &mut Indexing) -> Result<(), Fault> {
         let left = indexing.left();
-        let mut wanted = (self.settings.slice_octets as u64).max(1).min(left);
+        let slice = self.settings.slice_octets.max(self.last_batch_octets).max(1);
+        let mut wanted = (slice as u64).min(left);
         loop {
-            let octets = self.read_slice(indexing.number(), indexing.offset, wanted).ok()?;
+            let read = self.read_slice(indexing.number(), indexing.offset, wanted);
+            let octets = read.map_err(|_| Fault::Disk)?;
             if (octets.len() as u64) < wanted {
-                return None;
+                return Err(Fault::Damaged);
             }
-            let used = indexing.add(&octets, wanted == left)? as u64;
+            let used = indexing.add(&octets, wanted == left).ok_or(Fault::Damaged)? as u64;
             indexing.offset += used;
             if used > 0 || wanted == left {
-                return Some(());
+                return Ok(());
             }
             // A record is longer than the slice.
             wanted = (wanted + LONGEST_RECORD as u64).min(left);
         }
     }
 
-    fn write_index(&mut self, indexing: Indexing) {
+    /// Writes the index, where that leaves room for what is to come.
+    fn write_index(&mut self, indexing: Indexing) -> Result<(), Fault> {
         let Indexing {
             id, segment, index, ..
         } = indexing;
         let name = index_name(segment.number);
         let octets = index.finish(segment.number, segment.octets);
         let disk = &mut self.disk;
-        let written = disk.create(&name).and_then(|()| append(disk, &name, &octets));
-        let index = match written {
-            Ok(()) => IndexFile::There(octets.len() as u64),
-            Err(_) => {
-                let _ = remove(disk, &name);
-                IndexFile::Impossible
-            }
-        };
-        self.segments.set_index(id, index);
+        let wanted = (octets.len() + 2 * self.settings.batch_octets) as u64;
+        if disk.free_octets().map_err(|_| Fault::Disk)? < wanted {
+            return Err(Fault::Disk);
+        }
+        if disk
+            .create(&name)
+            .and_then(|()| append(disk, &name, &octets))
+            .is_err()
+        {
+            let _ = remove(disk, &name);
+            return Err(Fault::Disk);
+        }
+        self.segments.set_index(id, IndexFile::There(octets.len() as u64));
+        Ok(())
     }
 }

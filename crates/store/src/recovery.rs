@@ -7,8 +7,8 @@
 use std::io::{self, Read};
 
 use crate::form::{
-    ALIGN, Damage, HeaderFault, KeyRef, Kind, Listed, OLDEST_VERSION, Record, SEGMENT_HEADER, SegmentHeader,
-    VERSION, aligned, file_name, index_name, indexed_number, number_of,
+    ALIGN, Begin, Damage, HeaderFault, KeyRef, Kind, Listed, OLDEST_VERSION, Record, SEGMENT_HEADER,
+    SegmentHeader, VERSION, aligned, file_name, index_name, indexed_number, number_of,
 };
 use crate::index::{Index, MOST_RESERVED, Place, Slot};
 use crate::key::Table;
@@ -17,17 +17,15 @@ use crate::lsn::Lsn;
 use crate::open_error::OpenError;
 use crate::recovered::{Found, Recovered};
 use crate::scan::{Item, scan_file};
-use crate::segment_index::SegmentIndex;
+use crate::segment_index::{HEADER, SegmentIndex};
 use crate::segments::{IndexFile, Segment, Segments};
-use crate::store_disk::StoreDisk;
+use crate::store_disk::{ReadAt, StoreDisk};
 
 /// The most segments that room is made for ahead.
 const MOST_SEGMENTS_RESERVED: usize = 4096;
 /// The most octets of a head that room is made for ahead.
 const MOST_HEAD_RESERVED: usize = 256;
 
-/// The most octets of an index that are read: more than a segment can have records for.
-const LONGEST_INDEX: u64 = 1 << 30;
 /// Records of an index that are looked up at a time.
 const AHEAD: usize = 256;
 
@@ -244,9 +242,11 @@ impl Reading {
         let mut octets = std::mem::take(&mut self.index_file);
         octets.clear();
         let read = disk.read(&index_name(listed.number));
-        let read = read.and_then(|file| file.take(LONGEST_INDEX).read_to_end(&mut octets));
+        // What an index has of a record is no longer than the record.
+        let most = HEADER as u64 + listed.octets + 1;
+        let read = read.and_then(|file| file.take(most).read_to_end(&mut octets));
         let index = SegmentIndex::decode(&octets, listed.number, listed.octets);
-        let index = index.filter(|_| read.is_ok());
+        let index = index.filter(|index| read.is_ok() && are_whole(disk, listed.number, *index));
         let is_there = index.is_some();
         if let Some(index) = index {
             self.take_all(index, id);
@@ -429,6 +429,30 @@ impl Reading {
             unconfirmed: self.unconfirmed,
         }
     }
+}
+
+/// Whether the records of these tables are whole that a segment has by its index: of each there are few, and all sessions
+/// depend on them. Where one is damaged the segment has an older one, perhaps.
+fn are_whole(disk: &impl StoreDisk, segment: u64, index: SegmentIndex<'_>) -> bool {
+    let is_one = |record: &Record<'_>| {
+        let table = record.key.map(KeyRef::table);
+        let few = [Table::Node, Table::Association, Table::Application];
+        record.kind == Kind::Value && table.is_some_and(|table| few.contains(&table))
+    };
+    let mut few = index.records().filter(|(_, record)| is_one(record)).peekable();
+    if few.peek().is_none() {
+        return true;
+    }
+    let (Ok(mut reads), name) = (disk.reads(), file_name(segment)) else {
+        return false;
+    };
+    few.all(|(offset, record)| {
+        let mut octets = vec![0; record.octets];
+        let read = reads.read_at(&name, u64::from(offset), &mut octets);
+        let found = Record::decode(&octets);
+        read.is_ok()
+            && matches!(found, Begin::Record(found) if (found.lsn, found.key) == (record.lsn, record.key))
+    })
 }
 
 /// The place of a record of this key; where it is a session's, what was there may be of another session before it.

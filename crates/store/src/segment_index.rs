@@ -25,13 +25,16 @@
 //!           24-    identifier, head
 //! ```
 
-use crate::form::{ALIGN, KeyRef, Kind, Record, SEGMENT_HEADER, is_sum, number, put};
+use crate::form::{
+    ALIGN, KeyRef, Kind, LONGEST_RECORD, RECORD_HEADER, Record, SEGMENT_HEADER, is_sum, number, put,
+};
+use crate::index::MOST_OFFSET;
 use crate::lsn::Lsn;
 
 const MAGIC: [u8; 8] = *b"SLUISIDX";
 const VERSION: u16 = 1;
 /// Octets before the records.
-const HEADER: usize = 64;
+pub(crate) const HEADER: usize = 64;
 /// Octets of a record before its identifier.
 const ENTRY: usize = 24;
 
@@ -116,7 +119,8 @@ impl<'o> SegmentIndex<'o> {
         for (offset, record) in records.by_ref() {
             let (from, octets) = (u64::from(offset), record.octets as u64);
             let is_aligned = from.is_multiple_of(ALIGN as u64) && octets.is_multiple_of(ALIGN as u64);
-            if !is_aligned || octets == 0 || from < end {
+            let is_long = (RECORD_HEADER..=LONGEST_RECORD).contains(&record.octets);
+            if !is_aligned || !is_long || from < end || from > MOST_OFFSET {
                 return false;
             }
             end = from + octets;

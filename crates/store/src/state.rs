@@ -46,6 +46,10 @@ pub struct Store<D: StoreDisk> {
     pub(crate) is_settled: bool,
     pub(crate) moving: Option<Moving>,
     pub(crate) indexing: Option<Indexing>,
+    /// When it is tried again to make an index, after the disk has refused.
+    pub(crate) index_retry_at: Option<Duration>,
+    /// Octets of the last batch.
+    pub(crate) last_batch_octets: usize,
     /// Octets that are to be compacted for those that were written.
     pub(crate) owed_octets: u64,
     pub(crate) unreadable: Vec<Key>,
@@ -157,6 +161,7 @@ impl<D: StoreDisk> Store<D> {
     /// The batch is durable, and is located there.
     pub(crate) fn confirm(&mut self, written: Written) {
         let octets = self.batch.len() as u64;
+        self.last_batch_octets = self.batch.len();
         let id = if written.is_new {
             self.segments.push(Segment {
                 number: written.segment,

@@ -58,6 +58,8 @@ impl<D: StoreDisk> Store<D> {
             is_settled: true,
             moving: None,
             indexing: None,
+            index_retry_at: None,
+            last_batch_octets: 0,
             owed_octets: 0,
             unreadable: Vec::new(),
             polled: now,
@@ -128,8 +130,7 @@ impl<D: StoreDisk> Store<D> {
         self.took(now, octets)
     }
 
-    /// Writes all that came and makes it durable by one sync; then compacts a slice, and reads one for the index of a
-    /// segment. A failure is reported by
+    /// Writes all that came and makes it durable by one sync; then compacts a slice. A failure is reported by
     /// [`fault`](Self::fault), and tried again after [`Settings::retry`].
     pub fn poll(&mut self, now: Duration) {
         self.polled = now;
@@ -144,7 +145,6 @@ impl<D: StoreDisk> Store<D> {
             self.progress.failures += u64::from(compacted.is_err());
             self.stalled = compacted.err().map(|error| (now + retry, error));
         }
-        self.index_slice();
     }
 
     /// Makes everything durable, if the disk lets it; returns whether it has. The next process then knows that nothing
@@ -188,12 +188,14 @@ impl<D: StoreDisk> Store<D> {
         self.fault.as_ref().or(stalled).or(self.reserve.missing())
     }
 
-    /// When [`poll`](Self::poll) has something to do although nothing has come. A time that has passed: at once.
+    /// When [`poll`](Self::poll) or [`index_slice`](Self::index_slice) has something to do although nothing has come. A time that has passed: at once.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let batch = (!self.batch.is_empty()).then_some(self.retry_at.unwrap_or(self.polled));
         let stalled = self.stalled.as_ref().map(|(at, _)| *at);
         let compaction = self.has_compaction().then_some(stalled.unwrap_or(self.polled));
-        let indexing = self.has_indexing().then_some(self.polled);
+        let indexing = self
+            .has_indexing()
+            .then_some(self.index_retry_at.unwrap_or(self.polled));
         [batch, compaction, indexing, self.reserve.retry_at()]
             .into_iter()
             .flatten()

@@ -223,8 +223,8 @@ fn a_live_session_gets_no_f_teids_of_the_peers_choice_after_a_restart() {
 struct NoRecords;
 
 impl n4::StoredSessions for NoRecords {
-    fn read(&mut self, _: usize) -> Option<n4::StoredSession> {
-        None
+    fn read(&mut self, _: usize) -> Result<n4::StoredSession, n4::RecordFault> {
+        Err(n4::RecordFault::Unreadable)
     }
 }
 

@@ -170,3 +170,29 @@ fn it_works_on_when_its_segment_is_removed() {
     let (_, found) = Store::open(directory, settings(), Duration::ZERO).expect("a store");
     assert_eq!(found.len(), 2);
 }
+
+/// The guide lets indexes be removed: what is written next does not fail for that.
+#[test]
+fn it_works_on_when_an_index_is_removed() {
+    let scratch = Scratch::new("index");
+    let now = Duration::ZERO;
+    let directory = Directory::open(&scratch.path()).expect("a directory");
+    let (mut store, _) = Store::open(directory, settings(), now).expect("a store");
+    let mut removed = 0;
+    for seid in 0..400_u64 {
+        let put = store.put(now, &Key::Session(seid), 1, b"head", &[7; 1_000]);
+        put.expect("not too long");
+        store.poll(now);
+        store.index_slice(now);
+        assert!(store.fault().is_none(), "{:?}", store.fault());
+        for file in fs::read_dir(scratch.path()).expect("files") {
+            let path = file.expect("a file").path();
+            if path.extension().is_some_and(|extension| extension == "index") {
+                fs::remove_file(path).expect("removed");
+                removed += 1;
+            }
+        }
+    }
+    assert!(removed > 3, "{removed}");
+    assert_eq!(store.durable(), store.last());
+}

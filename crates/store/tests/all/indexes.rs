@@ -14,6 +14,18 @@ fn open(disk: &FakeDisk) -> (Store<FakeDisk>, Recovered) {
     Store::open(disk.clone(), settings(), Duration::ZERO).expect("a disk that works")
 }
 
+/// Polls until there is nothing left to do.
+fn settle(store: &mut Store<FakeDisk>) {
+    for _ in 0..10_000 {
+        if store.poll_timeout().is_none() {
+            return;
+        }
+        store.poll(Duration::ZERO);
+        store.index_slice(Duration::ZERO);
+    }
+    panic!("the store always has something to do");
+}
+
 /// A store that has had this number of sessions, with heads, each in a batch of its own.
 fn with_sessions(sessions: u64) -> FakeDisk {
     let disk = FakeDisk::new(7);
@@ -24,9 +36,7 @@ fn with_sessions(sessions: u64) -> FakeDisk {
         put.expect("not too long");
         store.poll(Duration::ZERO);
     }
-    while store.poll_timeout().is_some() {
-        store.poll(Duration::ZERO);
-    }
+    settle(&mut store);
     disk
 }
 
@@ -78,6 +88,37 @@ fn it_is_read_in_place_of_its_segment() {
     assert_eq!((found.len(), found.damaged.len()), (59, 1));
 }
 
+/// All sessions depend on a few records: of those a segment may have an older one.
+#[test]
+fn a_damaged_association_is_looked_for_in_the_segment() {
+    let disk = FakeDisk::new(3);
+    let (mut store, _) = open(&disk);
+    let key = Key::Association(b"smf".to_vec());
+    let values = [[5; 40], [6; 40]];
+    for value in &values {
+        let put = store.put(Duration::ZERO, &key, 0, b"", value);
+        put.expect("not too long");
+        store.poll(Duration::ZERO);
+    }
+    for seid in 1..=40_u64 {
+        let put = store.put(Duration::ZERO, &Key::Session(seid), 0, b"head", &[1; 200]);
+        put.expect("not too long");
+        store.poll(Duration::ZERO);
+    }
+    settle(&mut store);
+    let first = disk.segments()[0].clone();
+    let mut octets = disk.octets(&first);
+    let place = octets.windows(40).position(|value| value == [6; 40]);
+    octets[place.expect("the second value")] ^= 1;
+    disk.put_file(&first, &octets);
+    let (store, found) = open(&disk.after_kill());
+    let association = found.others().find(|live| live.key == key);
+    let location = association.expect("the first value").location;
+    let mut reader = store.reader().expect("a reader");
+    assert_eq!(reader.read(&location).expect("it is whole"), [5; 40]);
+    assert_eq!((found.len(), found.damaged.len()), (41, 1));
+}
+
 #[test]
 fn one_without_its_segment_goes() {
     let disk = with_sessions(60);
@@ -100,9 +141,7 @@ fn one_that_is_missing_is_made_by_the_next_process() {
     }
     let next = disk.after_kill();
     let (mut store, _) = open(&next);
-    while store.poll_timeout().is_some() {
-        store.poll(Duration::ZERO);
-    }
+    settle(&mut store);
     for name in there {
         assert!(next.octets(&name) == disk_with_all(&name), "{name} differs");
     }
@@ -122,10 +161,7 @@ fn none_is_made_of_a_segment_that_is_damaged() {
     disk.remove_file(FIRST);
     let next = disk.after_kill();
     let (mut store, _) = open(&next);
-    for _ in 0..1_000 {
-        store.poll(Duration::ZERO);
-    }
-    assert_eq!(store.poll_timeout(), None);
+    settle(&mut store);
     assert!(!next.indexes().contains(&FIRST.to_owned()));
 }
 
@@ -144,9 +180,7 @@ fn slices_end_within_records() {
         put.expect("not too long");
         store.poll(Duration::ZERO);
     }
-    while store.poll_timeout().is_some() {
-        store.poll(Duration::ZERO);
-    }
+    settle(&mut store);
     assert!(disk.indexes().len() > 2);
     let whole = open(&disk.after_kill()).1;
     assert_eq!(whole.len(), 40);

@@ -281,6 +281,7 @@ fn locations_stay_good_while_compaction_is_on_hold() {
     while store.poll_timeout().is_some() {
         now += Duration::from_millis(1);
         store.poll(now);
+        store.index_slice(now);
     }
     let gone = found.iter().next().expect("one").location;
     let error = reader.read(&gone).expect_err("its segment is gone");
@@ -306,6 +307,7 @@ fn a_batch_longer_than_its_segment_does_not_stop_puts() {
     store.poll(Duration::ZERO);
     while store.poll_timeout().is_some() {
         store.poll(Duration::ZERO);
+        store.index_slice(Duration::ZERO);
     }
     assert!(store.has_room(), "{:?}", store.progress());
 }

@@ -236,6 +236,7 @@ impl World {
     pub fn poll(&mut self) {
         self.store.poll(self.now);
         self.model.acknowledge(self.store.durable());
+        self.store.index_slice(self.now);
     }
 
     /// Some operations and a poll.

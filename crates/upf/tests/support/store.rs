@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use n4::{AbsentSessions, Kept, StoredSession, StoredSessions};
+use n4::{AbsentSessions, Kept, RecordFault, StoredSession, StoredSessions};
 use rules::network::Network;
 use session::{Record, ResponseRecord, Seid, SessionHead, UrrProgress, WallClock, encode_progress};
 use upf::{RecordFrame, SessionStore};
@@ -230,12 +230,13 @@ struct Records {
 }
 
 impl StoredSessions for Records {
-    fn read(&mut self, place: usize) -> Option<StoredSession> {
-        let seid = *self.seids.get(place)?;
+    fn read(&mut self, place: usize) -> Result<StoredSession, RecordFault> {
+        let seid = *self.seids.get(place).ok_or(RecordFault::Unreadable)?;
         let state = self.store.state();
-        let (_, record) = state.durable.get(&Key::Session(seid))?;
+        let record = state.durable.get(&Key::Session(seid));
+        let (_, record) = record.ok_or(RecordFault::Unreadable)?;
         let progress = state.durable.get(&Key::Progress(seid));
-        Some(StoredSession {
+        Ok(StoredSession {
             record: record.clone(),
             progress: progress.map(|(_, octets)| octets.clone()),
         })

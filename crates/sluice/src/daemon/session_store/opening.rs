@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use config::Config;
 use disk::Directory;
-use n4::{AbsentSessions, StoredSession, StoredSessions};
+use n4::{AbsentSessions, RecordFault, StoredSession, StoredSessions};
 use rules::network::Network;
 use session::{Random, RecordError, ResponseRecord, SessionHead, behind_record};
 use store::{Key, Location, OpenError, Reader, Recovered, Settings, Store, StoreDisk};
@@ -41,25 +41,27 @@ struct StoredRecords {
 }
 
 impl StoredSessions for StoredRecords {
-    fn read(&mut self, place: usize) -> Option<StoredSession> {
-        let (record, progress) = *self.places.get(place)?;
-        Some(StoredSession {
+    fn read(&mut self, place: usize) -> Result<StoredSession, RecordFault> {
+        let (record, progress) = *self.places.get(place).ok_or(RecordFault::Unreadable)?;
+        Ok(StoredSession {
             record: self.read_record(record)?,
-            progress: progress.and_then(|place| self.read_record(place)),
+            progress: progress.and_then(|place| self.read_record(place).ok()),
         })
     }
 }
 
 impl StoredRecords {
-    fn read_record(&mut self, place: Location) -> Option<Vec<u8>> {
-        let read = self.reader.read(&place);
-        if let Err(error) = &read
-            && self.logged < MAX_LOGGED
-        {
-            self.logged += 1;
-            error!("session store: {error}");
-        }
-        read.ok()
+    fn read_record(&mut self, place: Location) -> Result<Vec<u8>, RecordFault> {
+        self.reader.read(&place).map_err(|error| {
+            if self.logged < MAX_LOGGED {
+                self.logged += 1;
+                error!("session store: {error}");
+            }
+            match error.kind() {
+                io::ErrorKind::InvalidData => RecordFault::Damaged,
+                _ => RecordFault::Unreadable,
+            }
+        })
     }
 }
 
@@ -76,22 +78,22 @@ pub struct OpenedStore {
 pub struct Opening(JoinHandle<Result<OpenedStore, String>>);
 
 impl Opening {
-    /// Begins to open the store, if there is one, and to read what leads to its sessions.
+    /// Takes the store's directory, if there is one, and begins to read what leads to its sessions.
     ///
     /// # Errors
-    /// The system gives no thread.
-    pub fn begin(config: &Config, network: &Arc<Network>) -> io::Result<Option<Self>> {
+    /// The directory cannot be had, or another process has it; the system gives no thread.
+    pub fn begin(config: &Config, network: &Arc<Network>) -> Result<Option<Self>, String> {
         let Some(store) = &config.store else {
             return Ok(None);
         };
         let path = store.directory.value.clone();
+        let fault = move |words: String| format!("session store in {}: {words}", path.display());
+        let directory = take_directory(&store.directory.value).map_err(&fault)?;
         let network = Arc::clone(network);
+        let open = move || open_in(directory, &network).map_err(fault);
         let thread = std::thread::Builder::new().name("store-opening".into());
-        let open = move || {
-            let fault = |words: String| format!("session store in {}: {words}", path.display());
-            open_at(&path, &network).map_err(fault)
-        };
-        Ok(Some(Self(thread.spawn(open)?)))
+        let thread = thread.spawn(open).map_err(|error| error.to_string())?;
+        Ok(Some(Self(thread)))
     }
 
     /// Waits for it.
@@ -104,12 +106,15 @@ impl Opening {
     }
 }
 
-fn open_at(path: &Path, network: &Network) -> Result<OpenedStore, String> {
-    let begin = Instant::now();
-    let directory = Directory::open(path).map_err(|error| match error.kind() {
+fn take_directory(path: &Path) -> Result<Directory, String> {
+    Directory::open(path).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => "another process has it".to_owned(),
         _ => error.to_string(),
-    })?;
+    })
+}
+
+fn open_in(directory: Directory, network: &Network) -> Result<OpenedStore, String> {
+    let begin = Instant::now();
     let opened = Store::open(directory, Settings::default(), Duration::ZERO);
     let (mut store, recovered) = opened.map_err(|error: OpenError| error.to_string())?;
     store.hold_compaction(true);

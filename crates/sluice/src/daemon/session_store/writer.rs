@@ -137,6 +137,7 @@ impl Writer {
             error!("session store: {key:?} cannot be read any more, and is lost at the next start");
         }
         self.publish();
+        self.store.index_slice(now);
     }
 
     /// Whether it is the turn of this one. Removals are taken whether there is room or not, and on a full disk what was
