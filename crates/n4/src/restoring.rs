@@ -61,8 +61,9 @@ impl Restoring<'_> {
     /// Has a session come, if it is yet to come.
     ///
     /// # Errors
-    /// Why it cannot. What has no place here, or is damaged, is given up: it, or what there was before it, would come back
-    /// at a later start, when its peer has long ended it. What else cannot be read stays in the store, for another version or another disk.
+    /// Why it cannot. What has no place here, or is damaged, is given up: it, or what there was before it, would come
+    /// back at a later start, when its peer has long ended it. What else cannot be read stays in the store, for another
+    /// version or another disk.
     pub(crate) fn restore(&mut self, now: Nanos, seid: Seid) -> Result<(), ImportError> {
         let taken = self.absent.as_mut().and_then(|absent| absent.take(seid));
         let Some((Reserved { tunnels, addresses }, stored)) = taken else {

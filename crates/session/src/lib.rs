@@ -2,8 +2,8 @@
 //!
 //! [`Sessions`] belongs to control, one thread. Sans-IO: requests go in with a [`Ticket`], [`Effect`]s for the workers
 //! and [`Outcome`]s for the requester are polled out, time is passed in. It uses [`rules::model`] and not the wire
-//! format, and has no sockets, no clock, and no threads that outlive a call. [`SessionRecord`] is a session as octets, for
-//! another process.
+//! format, and has no sockets, no clock, and no threads that outlive a call. [`SessionRecord`] is a session as octets,
+//! for another process.
 
 #![forbid(unsafe_code)]
 

@@ -29,8 +29,9 @@ impl<D: StoreDisk> Store<D> {
         self.is_settled && self.reserve.missing().is_none()
     }
 
-    /// Reads a slice of a full segment for its index, if one has none: to be called after [`poll`](Self::poll), when what
-    /// has become durable was passed on. What the disk refuses is tried again after [`Settings::retry`](crate::Settings::retry).
+    /// Reads a slice of a full segment for its index, if one has none: to be called after [`poll`](Self::poll), when
+    /// what has become durable was passed on. What the disk refuses is tried again after
+    /// [`Settings::retry`](crate::Settings::retry).
     pub fn index_slice(&mut self, now: Duration) {
         if !self.may_index() || self.index_retry_at.is_some_and(|at| now < at) {
             return;

@@ -431,8 +431,8 @@ impl Reading {
     }
 }
 
-/// Whether the records of these tables are whole that a segment has by its index: of each there are few, and all sessions
-/// depend on them. Where one is damaged the segment has an older one, perhaps.
+/// Whether the records are whole, of those that a segment has by its index, that all sessions depend on: there are few.
+/// Where one is damaged the segment has an older one, perhaps.
 fn are_whole(disk: &impl StoreDisk, segment: u64, index: SegmentIndex<'_>) -> bool {
     let is_one = |record: &Record<'_>| {
         let table = record.key.map(KeyRef::table);

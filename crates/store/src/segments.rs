@@ -13,7 +13,7 @@ pub(crate) enum IndexFile {
     Wanted,
     /// It is there, and has these octets.
     There(u64),
-    /// There is damage in the segment: whoever reads that finds it.
+    /// There is damage in the segment: the next process finds it there.
     Impossible,
 }
 

@@ -188,7 +188,8 @@ impl<D: StoreDisk> Store<D> {
         self.fault.as_ref().or(stalled).or(self.reserve.missing())
     }
 
-    /// When [`poll`](Self::poll) or [`index_slice`](Self::index_slice) has something to do although nothing has come. A time that has passed: at once.
+    /// When [`poll`](Self::poll) or [`index_slice`](Self::index_slice) has something to do although nothing has come. A
+    /// time that has passed: at once.
     pub fn poll_timeout(&self) -> Option<Duration> {
         let batch = (!self.batch.is_empty()).then_some(self.retry_at.unwrap_or(self.polled));
         let stalled = self.stalled.as_ref().map(|(at, _)| *at);
