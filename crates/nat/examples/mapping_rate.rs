@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use flow::{Nanos, SessionIndex};
 use nat::mappings::{
-    Inside, InsideHash, Mappings, MappingsConfig, Protocol, PublicHash, Segment, SessionPolicy,
+    Inside, InsideHash, Mappings, MappingsConfig, Protocol, PublicEnd, PublicHash, Segment, SessionPolicy,
 };
 use nat::pools::{BlockId, Filtering, Lifetimes, NatLimits, PortBlock};
 
@@ -29,7 +29,6 @@ const REMOTE: [u8; 4] = [198, 51, 100, 1];
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 type Endpoint = (SessionIndex, Inside);
-type Public = (BlockId, u16, Protocol);
 
 /// Numbers at random, the same at each start.
 struct Draw(u64);
@@ -116,7 +115,7 @@ fn measure(size: usize) -> Outcome<()> {
     assert_eq!(table.stats().mappings, size, "{:?}", table.stats());
 
     let packets: Vec<Endpoint> = (0..PACKETS).map(|_| all[draw.below(size)]).collect();
-    let public: Option<Vec<Public>> = packets.iter().map(|packet| public(&table, packet)).collect();
+    let public: Option<Vec<PublicEnd>> = packets.iter().map(|packet| public(&table, packet)).collect();
     let public = public.ok_or("an endpoint without mapping")?;
     let mut times = [const { Vec::new() }; 4];
     for round in 0..ROUNDS {
@@ -143,9 +142,13 @@ fn measure(size: usize) -> Outcome<()> {
     Ok(())
 }
 
-fn public(table: &Mappings, (session, inside): &Endpoint) -> Option<Public> {
+fn public(table: &Mappings, (session, inside): &Endpoint) -> Option<PublicEnd> {
     let (_, port) = table.lookup_inside(*session, inside, Nanos::ZERO)?;
-    Some((BlockId(session.0), port, inside.protocol))
+    Some(PublicEnd {
+        block: BlockId(session.0),
+        port,
+        protocol: inside.protocol,
+    })
 }
 
 fn send(table: &mut Mappings, packets: &[Endpoint], prefetches: bool, now: Nanos) {
@@ -158,8 +161,8 @@ fn send(table: &mut Mappings, packets: &[Endpoint], prefetches: bool, now: Nanos
             continue;
         }
         let mut hashes = [InsideHash::default(); BURST];
-        for (hash, (session, inside)) in hashes.iter_mut().zip(burst) {
-            *hash = table.prefetch_outbound(*session, inside);
+        for (hash, (_, inside)) in hashes.iter_mut().zip(burst) {
+            *hash = table.prefetch_outbound(inside);
         }
         for (hash, (session, _)) in hashes.iter().zip(burst) {
             table.prefetch_found_outbound(*session, *hash);
@@ -171,22 +174,19 @@ fn send(table: &mut Mappings, packets: &[Endpoint], prefetches: bool, now: Nanos
     }
 }
 
-fn receive(table: &mut Mappings, packets: &[Public], prefetches: bool, now: Nanos) {
+fn receive(table: &mut Mappings, packets: &[PublicEnd], prefetches: bool, now: Nanos) {
     for burst in packets.chunks(BURST) {
         if !prefetches {
-            for (block, port, protocol) in burst {
-                let received = table.inbound(*block, *port, *protocol, REMOTE, Segment::Within, now);
+            for end in burst {
+                let received = table.inbound(end.block, end.port, end.protocol, REMOTE, Segment::Within, now);
                 assert!(black_box(received).is_ok());
             }
             continue;
         }
         let mut hashes = [PublicHash::default(); BURST];
-        for (hash, (block, port, protocol)) in hashes.iter_mut().zip(burst) {
-            *hash = table.prefetch_inbound(*block, *port, *protocol);
+        for (hash, end) in hashes.iter_mut().zip(burst) {
+            *hash = table.prefetch_inbound(*end);
         }
-        hashes[..burst.len()]
-            .iter()
-            .for_each(|hash| table.prefetch_found_inbound(*hash));
         for (hash, public) in hashes.iter().zip(burst) {
             let received = table.inbound_by(*hash, *public, REMOTE, Segment::Within, now);
             assert!(black_box(received).is_ok());

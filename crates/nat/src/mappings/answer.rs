@@ -1,7 +1,5 @@
 //! What a table answers and counts.
 
-use flow::SessionIndex;
-
 /// By what a packet of a session leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outbound {
@@ -18,9 +16,7 @@ pub struct Outbound {
 /// To whom a packet from outside goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inbound {
-    /// The session.
-    pub session: SessionIndex,
-    /// Its address.
+    /// An address of the session that holds the block.
     pub address: [u8; 4],
     /// Its port, or the identifier of its ICMP queries.
     pub port: u16,

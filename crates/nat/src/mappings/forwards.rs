@@ -34,7 +34,7 @@ impl Mappings {
         };
         let others = [
             self.mapping_at(held, inside.protocol, offset),
-            self.find_inside(session, &inside).map(|found| found.number),
+            self.find_inside(session, &inside),
         ];
         for other in others.into_iter().flatten() {
             self.remove(other, tick);

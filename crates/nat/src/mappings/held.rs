@@ -134,6 +134,12 @@ impl HeldBlocks {
         self.by_id.get(id.0 as usize)?.checked_sub(1)
     }
 
+    /// A block that is held, with its number.
+    pub fn of_id(&self, id: BlockId) -> Option<(u32, &Held)> {
+        let number = self.number(id)?;
+        Some((number, self.pool.get(number)?))
+    }
+
     /// Adds a block that is not held, behind the one with the number `before` less one. Returns its number.
     pub fn put(
         &mut self,

@@ -6,6 +6,7 @@ use flow::{Nanos, SessionIndex};
 
 use super::endpoint::{Inside, Protocol};
 use super::lifetime::{Life, MappingState, TICK, ticks};
+use super::record::PublicEnd;
 use super::table::{Mappings, Plan};
 use crate::pools::BlockId;
 
@@ -51,8 +52,12 @@ impl Mappings {
         (block, port, protocol): (BlockId, u16, Protocol),
         now: Nanos,
     ) -> Option<MovedMapping> {
-        let number = self.find_public(block, port, protocol)?.number;
-        let is_own = self.mappings.get(number)?.session == session.0;
+        let number = self.find_public(PublicEnd {
+            block,
+            port,
+            protocol,
+        })?;
+        let is_own = self.session_of(&self.records.get(number)?) == Some(session);
         self.moved(number, ticks(now)).filter(|_| is_own)
     }
 
@@ -68,7 +73,7 @@ impl Mappings {
     }
 
     fn moved(&self, number: u32, tick: u32) -> Option<MovedMapping> {
-        let mapping = self.mappings.get(number).filter(|it| it.is_live(tick))?;
+        let mapping = self.records.get(number).filter(|it| it.is_live(tick))?;
         Some(MovedMapping {
             inside: mapping.inside(),
             block: mapping.block(),
@@ -102,15 +107,15 @@ impl Mappings {
         let (offset, protocol) = (block.offset(moved.port)?, moved.inside.protocol);
         let others = [
             self.mapping_at(held, protocol, offset),
-            self.find_inside(session, &moved.inside).map(|found| found.number),
+            self.find_inside(session, &moved.inside),
         ];
         for other in others.into_iter().flatten() {
-            if self.mappings.get(other).is_some_and(|it| it.is_live(tick)) {
+            if self.records.get(other).is_some_and(|it| it.is_live(tick)) {
                 return None;
             }
             self.expire(other, tick);
         }
-        if remaining == 0 || self.mappings.room() <= self.kept {
+        if remaining == 0 || self.records.room() <= self.kept {
             return None;
         }
         let number = self.add(&Plan {

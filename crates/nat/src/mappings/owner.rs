@@ -1,5 +1,6 @@
 //! What is kept of each session.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use flow::{Nanos, TokenRate};
@@ -7,7 +8,7 @@ use zerocopy::FromZeros;
 
 use super::answer::Refusal;
 use super::endpoint::Protocol;
-use crate::pools::{Filtering, NatLimits};
+use crate::pools::{BlockId, Filtering, NatLimits};
 
 /// Control is asked for a block of a session not more often than this.
 const REQUESTS: Duration = Duration::from_secs(1);
@@ -100,5 +101,24 @@ impl Session {
         self.most_blocks = policy.limits.blocks;
         self.most_mappings = policy.limits.mappings;
         self.per_second = policy.limits.mappings_per_second;
+    }
+}
+
+/// What most packets need of a session's first block.
+#[derive(Clone, Copy, FromZeros)]
+#[repr(C)]
+pub(super) struct First {
+    /// The public address.
+    pub address: [u8; 4],
+    /// One more than the block; 0: the session has none.
+    pub block: u32,
+}
+
+impl First {
+    pub fn of(block: BlockId, address: Ipv4Addr) -> Self {
+        Self {
+            address: address.octets(),
+            block: block.0 + 1,
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! Items of one kind in an array of fixed length, by number; free ones form a list.
 
-use flow::prefetch;
 use flow::slab::{OutOfMemory, Slab};
 use zerocopy::FromZeros;
 
@@ -98,20 +97,6 @@ impl<T: Item> Pool<T> {
     pub fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         let item = self.items.get_mut(number as usize);
         item.filter(|item| item.is_in_use())
-    }
-
-    /// Asks for the lines of an item.
-    #[inline]
-    pub fn prefetch(&self, number: u32) {
-        prefetch::nth_to_write(&self.items, number as usize);
-        // An item may lie on two lines: the second is where the next item starts.
-        prefetch::nth_to_write(&self.items, number as usize + 1);
-    }
-
-    /// Asks for the item that is used next.
-    #[inline]
-    pub fn prefetch_next(&self) {
-        self.prefetch(self.free.checked_sub(1).unwrap_or(self.touched));
     }
 
     /// All that are in use.

@@ -2,44 +2,79 @@
 
 use std::hash::{BuildHasher, Hasher};
 
-use flow::SessionIndex;
 use foldhash::quality::FixedState;
-use zerocopy::FromZeros;
 
 use super::endpoint::{Inside, Protocol};
 use super::lifetime::{Life, MappingState};
-use super::pool::Item;
 use crate::pools::{BlockId, MOST_BLOCKS};
 
-/// A mapping. Public ports of sessions in several address spaces may be the same; the block distinguishes them.
-#[derive(Clone, Copy, FromZeros)]
-#[repr(C)]
-pub(super) struct Mapping {
-    /// Whose it is. Of a free one: the link.
-    pub session: u32,
-    pub inside: [u8; 4],
-    pub public: [u8; 4],
-    pub inside_port: u16,
+/// The public end of a mapping. Public ports of sessions in several address spaces may be the same; the block
+/// distinguishes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PublicEnd {
+    /// The block.
+    pub block: BlockId,
+    /// A port of the block, or an identifier of ICMP queries.
     pub port: u16,
-    /// The tick from which on it is dead.
-    pub until: u32,
+    /// Its protocol.
+    pub protocol: Protocol,
+}
+
+impl PublicEnd {
+    /// What [`Mapping::rest`] has of it.
+    #[inline]
+    pub(super) const fn rest(self) -> u32 {
+        self.block.0 | (self.protocol as u32) << Mapping::PROTOCOL_SHIFT | Mapping::IN_USE
+    }
+}
+
+/// A mapping. Whose it is and its public address are known by its block.
+#[derive(Clone, Copy)]
+pub(super) struct Mapping {
     /// From the lowest bit on: 24 bits of block, 2 of protocol, 3 of state; whether only addresses that it has sent to
     /// may send; whether it is in use; whether it is of a port forward.
     pub rest: u32,
+    pub inside_port: u16,
+    pub port: u16,
+    pub inside: [u8; 4],
+    /// The tick from which on it is dead.
+    pub until: u32,
 }
 
-const _: () = assert!(size_of::<Mapping>() == 24 && MOST_BLOCKS <= Mapping::BLOCK + 1);
+const _: () = assert!(MOST_BLOCKS <= Mapping::BLOCK + 1);
 
 impl Mapping {
     const BLOCK: u32 = (1 << 24) - 1;
-    pub const PROTOCOL_SHIFT: u32 = 24;
-    pub const STATE_SHIFT: u32 = 26;
+    const PROTOCOL_SHIFT: u32 = 24;
+    const STATE_SHIFT: u32 = 26;
     const STATE: u32 = 7 << Self::STATE_SHIFT;
-    pub const FILTERS: u32 = 1 << 29;
-    pub const IN_USE: u32 = 1 << 30;
-    pub const FORWARD: u32 = 1 << 31;
+    const FILTERS: u32 = 1 << 29;
+    const IN_USE: u32 = 1 << 30;
+    const FORWARD: u32 = 1 << 31;
+    /// The bits of [`rest`](Self::rest) that a mapping is found by.
+    pub const END: u32 = Self::BLOCK | 3 << Self::PROTOCOL_SHIFT | Self::IN_USE;
     /// The end of what has none.
     pub const NEVER: u32 = u32::MAX;
+
+    /// One with this public end.
+    pub fn new(end: PublicEnd, inside: &Inside, life: Life, (filters, is_forward): (bool, bool)) -> Self {
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        let mapping = Self {
+            rest: end.rest() | flag(filters, Self::FILTERS) | flag(is_forward, Self::FORWARD),
+            inside_port: inside.port,
+            port: end.port,
+            inside: inside.address,
+            until: life.until,
+        };
+        Self {
+            rest: mapping.with_state(life.state),
+            ..mapping
+        }
+    }
+
+    pub fn is_in_use(&self) -> bool {
+        self.rest & Self::IN_USE != 0
+    }
 
     pub fn block(&self) -> BlockId {
         BlockId(self.rest & Self::BLOCK)
@@ -48,6 +83,14 @@ impl Mapping {
     #[inline]
     pub fn protocol(&self) -> Protocol {
         Protocol::ALL[(self.rest >> Self::PROTOCOL_SHIFT & 3).min(2) as usize]
+    }
+
+    pub fn end(&self) -> PublicEnd {
+        PublicEnd {
+            block: self.block(),
+            port: self.port,
+            protocol: self.protocol(),
+        }
     }
 
     pub fn inside(&self) -> Inside {
@@ -59,15 +102,8 @@ impl Mapping {
     }
 
     #[inline]
-    pub fn is_of(&self, session: SessionIndex, inside: &Inside) -> bool {
-        let own = (self.session, self.inside, self.inside_port);
-        own == (session.0, inside.address, inside.port) && self.protocol() == inside.protocol
-    }
-
-    #[inline]
-    pub fn has(&self, block: BlockId, port: u16, protocol: Protocol) -> bool {
-        let place = block.0 | (protocol as u32) << Self::PROTOCOL_SHIFT;
-        self.port == port && self.rest & (Self::BLOCK | 3 << Self::PROTOCOL_SHIFT) == place
+    pub fn is_of(&self, inside: &Inside) -> bool {
+        (self.inside, self.inside_port) == (inside.address, inside.port) && self.protocol() == inside.protocol
     }
 
     #[inline]
@@ -93,34 +129,14 @@ impl Mapping {
         }
     }
 
+    /// [`rest`](Self::rest) with another state.
     #[inline]
-    pub fn set_life(&mut self, life: Life) {
-        // Most packets change nothing, and so leave the line clean.
-        if self.life() != life && !self.is_forward() {
-            self.until = life.until;
-            self.rest = self.rest & !Self::STATE | (life.state as u32) << Self::STATE_SHIFT;
-        }
+    pub fn with_state(&self, state: MappingState) -> u32 {
+        self.rest & !Self::STATE | (state as u32) << Self::STATE_SHIFT
     }
 }
 
-impl Item for Mapping {
-    fn free(link: u32) -> Self {
-        Self {
-            session: link,
-            ..Self::new_zeroed()
-        }
-    }
-
-    fn link(&self) -> u32 {
-        self.session
-    }
-
-    fn is_in_use(&self) -> bool {
-        self.rest & Self::IN_USE != 0
-    }
-}
-
-/// The hash by which the mapping of an endpoint is found.
+/// The hash by which the mapping of an endpoint is found. It is the same for all sessions that have the address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InsideHash(pub(super) u64);
 
@@ -147,25 +163,31 @@ impl Keys {
     }
 
     #[inline]
-    pub fn inside(&self, session: SessionIndex, inside: &Inside) -> InsideHash {
+    pub fn inside(&self, inside: &Inside) -> InsideHash {
         let mut hasher = self.index.build_hasher();
-        hasher.write_u64(u64::from(session.0) << 32 | u64::from(u32::from_be_bytes(inside.address)));
-        hasher.write_u64(u64::from(inside.port) << 8 | inside.protocol as u64);
+        hasher.write_u64(inside_word(inside));
         InsideHash(hasher.finish())
     }
 
     #[inline]
-    pub fn public(&self, block: BlockId, port: u16, protocol: Protocol) -> PublicHash {
+    pub fn public(&self, end: PublicEnd) -> PublicHash {
         let mut hasher = self.index.build_hasher();
-        hasher.write_u64(u64::from(block.0) << 32 | u64::from(port) << 8 | protocol as u64);
+        let port = u64::from(end.port) << 8 | end.protocol as u64;
+        hasher.write_u64(u64::from(end.block.0) << 32 | port);
         PublicHash(hasher.finish())
     }
 
     pub fn port(&self, inside: &Inside) -> usize {
         let mut hasher = self.port.build_hasher();
-        let port = u64::from(inside.port) << 8 | inside.protocol as u64;
-        hasher.write_u64(u64::from(u32::from_be_bytes(inside.address)) << 32 | port);
+        hasher.write_u64(inside_word(inside));
         hasher.write_u64(self.port_secret);
         hasher.finish() as usize
     }
+}
+
+/// All of an endpoint.
+#[inline]
+fn inside_word(inside: &Inside) -> u64 {
+    let port = u64::from(inside.port) << 8 | inside.protocol as u64;
+    u64::from(u32::from_be_bytes(inside.address)) << 32 | port
 }

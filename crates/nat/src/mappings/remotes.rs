@@ -64,7 +64,7 @@ impl Remotes {
     pub fn new(mappings: usize, remotes: usize, seed: u64) -> Result<Self, OutOfMemory> {
         Ok(Self {
             pool: Pool::new(remotes)?,
-            index: Index::new(remotes)?,
+            index: Index::new(remotes, remotes)?,
             latest: Slab::new(if remotes == 0 { 0 } else { mappings })?,
             hasher: FixedState::with_seed(seed),
         })
@@ -137,13 +137,7 @@ impl Remotes {
                 break;
             };
             let hash = Self::hash(&self.hasher, mapping, remote.address);
-            let (pool, hasher) = (&self.pool, &self.hasher);
-            if let Some(found) = self.index.find(hash, |other| other == number) {
-                self.index.remove(found, |other| {
-                    pool.get(other)
-                        .map_or(0, |other| Self::hash(hasher, other.mapping - 1, other.address))
-                });
-            }
+            self.index.remove(hash, number);
             self.pool.take(number);
             (link, count) = (remote.next, count + 1);
         }

@@ -9,17 +9,17 @@ use super::answer::{Inbound, MappingStats, Outbound, Refusal, Unsolicited};
 use super::config::MappingsConfig;
 use super::endpoint::{Inside, Protocol};
 use super::held::HeldBlocks;
-use super::index::{Found, Index};
+use super::index::Index;
 use super::lifetime::{Life, Segment, Ticks, ticks};
-use super::owner::Session;
-use super::pool::Pool;
-use super::record::{InsideHash, Keys, Mapping, PublicHash};
+use super::owner::{First, Session};
+use super::record::{InsideHash, Keys, Mapping, PublicEnd, PublicHash};
+use super::records::Records;
 use super::remotes::Remotes;
 use crate::pools::{BLOCK_BITS, BlockId, Filtering, MOST_BLOCKS};
 
 /// The whole table is looked at once in this time, for mappings that are dead.
 pub const ROUND: Duration = Duration::from_secs(64);
-/// Mappings that one call of [`Mappings::age`] looks at, at most.
+/// Places for mappings that one call of [`Mappings::age`] looks at, at most.
 pub(super) const MOST_LOOKS: u64 = 256;
 
 /// What is to become a mapping.
@@ -38,10 +38,13 @@ pub(super) struct Plan {
 
 /// The mappings of one worker's sessions.
 pub struct Mappings {
-    pub(super) mappings: Pool<Mapping>,
+    /// By public port.
+    pub(super) records: Records,
+    /// Their numbers.
     pub(super) by_inside: Index,
-    pub(super) by_public: Index,
     pub(super) sessions: Slab<Session>,
+    /// By session: its first block.
+    pub(super) firsts: Slab<First>,
     /// By session: how fast it may make mappings.
     pub(super) rates: Box<[TokenLevel]>,
     pub(super) held: HeldBlocks,
@@ -68,16 +71,18 @@ impl Mappings {
         if config.blocks > MOST_BLOCKS || !BLOCK_BITS.contains(&config.block_bits) {
             return Err(OutOfMemory { octets: usize::MAX });
         }
+        let records = Records::new(config.mappings)?;
+        let slots = records.slots() as usize;
         Ok(Self {
-            mappings: Pool::new(config.mappings)?,
-            by_inside: Index::new(config.mappings)?,
-            by_public: Index::new(config.mappings)?,
+            by_inside: Index::new(config.mappings, slots)?,
             sessions: Slab::new(config.sessions)?,
+            firsts: Slab::new(config.sessions)?,
             rates: vec![TokenLevel::default(); config.sessions].into(),
             held: HeldBlocks::new(config.blocks, config.held_blocks, config.block_bits)?,
-            remotes: Remotes::new(config.mappings, config.remotes, config.seed)?,
+            remotes: Remotes::new(slots, config.remotes, config.seed)?,
             ticks: Ticks::new(&config.lifetimes),
             keys: Keys::new(config.seed),
+            records,
             stats: MappingStats::default(),
             hand: 0,
             looked: Nanos::ZERO,
@@ -86,17 +91,18 @@ impl Mappings {
         })
     }
 
-    /// How many octets the mappings and their indexes take, and how many all the rest.
+    /// How many octets the mappings and their index take, and how many all the rest.
     pub fn octets(&self) -> (usize, usize) {
-        let mappings = self.mappings.octets() + self.by_inside.octets() + self.by_public.octets();
-        let sessions = self.sessions.len() * (size_of::<Session>() + size_of::<TokenLevel>());
+        let mappings = self.records.octets() + self.by_inside.octets();
+        let of_session = size_of::<Session>() + size_of::<First>() + size_of::<TokenLevel>();
+        let sessions = self.sessions.len() * of_session;
         (mappings, sessions + self.held.octets() + self.remotes.octets())
     }
 
     /// What has been counted, and what is in the table.
     pub fn stats(&self) -> MappingStats {
         MappingStats {
-            mappings: self.mappings.len(),
+            mappings: self.records.len(),
             remotes: self.remotes.len(),
             blocks: self.held.pool.len(),
             ..self.stats
@@ -105,13 +111,13 @@ impl Mappings {
 
     /// How many mappings there is room for.
     pub fn capacity(&self) -> usize {
-        self.mappings.len() + self.mappings.room()
+        self.records.len() + self.records.room()
     }
 
     /// Asks for the line of the index by which [`outbound_by`](Self::outbound_by) finds a mapping, with this hash.
     #[inline]
-    pub fn prefetch_outbound(&self, session: SessionIndex, inside: &Inside) -> InsideHash {
-        let hash = self.keys.inside(session, inside);
+    pub fn prefetch_outbound(&self, inside: &Inside) -> InsideHash {
+        let hash = self.keys.inside(inside);
         self.by_inside.prefetch(hash.0);
         hash
     }
@@ -120,63 +126,68 @@ impl Mappings {
     /// it takes to make it.
     #[inline]
     pub fn prefetch_found_outbound(&self, session: SessionIndex, hash: InsideHash) {
+        flow::prefetch::nth(&self.firsts, session.index());
         match self.by_inside.find(hash.0, |_| true) {
-            Some(found) => self.mappings.prefetch(found.number),
-            None => {
-                self.mappings.prefetch_next();
-                flow::prefetch::nth_to_write(&self.sessions, session.index());
-            }
+            Some(number) => self.records.prefetch(number),
+            None => flow::prefetch::nth_to_write(&self.sessions, session.index()),
         }
     }
 
-    /// Asks for the line of the index by which [`inbound_by`](Self::inbound_by) finds a mapping, with this hash.
+    /// Asks for the line in which [`inbound_by`](Self::inbound_by) looks for a mapping first, with this hash.
     #[inline]
-    pub fn prefetch_inbound(&self, block: BlockId, port: u16, protocol: Protocol) -> PublicHash {
-        let hash = self.keys.public(block, port, protocol);
-        self.by_public.prefetch(hash.0);
+    pub fn prefetch_inbound(&self, end: PublicEnd) -> PublicHash {
+        let hash = self.keys.public(end);
+        self.records.prefetch_home(hash);
         hash
     }
 
-    /// Asks for the mapping itself, which [`prefetch_inbound`](Self::prefetch_inbound) has had time for.
     #[inline]
-    pub fn prefetch_found_inbound(&self, hash: PublicHash) {
-        if let Some(found) = self.by_public.find(hash.0, |_| true) {
-            self.mappings.prefetch(found.number);
+    pub(super) fn find_inside(&self, session: SessionIndex, inside: &Inside) -> Option<u32> {
+        let (number, ..) = self.find_inside_by(self.keys.inside(inside), session, inside)?;
+        Some(number)
+    }
+
+    /// The mapping of an endpoint of a session with its number, and its public address.
+    #[inline]
+    fn find_inside_by(
+        &self,
+        hash: InsideHash,
+        session: SessionIndex,
+        inside: &Inside,
+    ) -> Option<(u32, Mapping, [u8; 4])> {
+        self.by_inside.find_map(hash.0, |number| {
+            let mapping = self.records.get(number).filter(|mapping| mapping.is_of(inside))?;
+            let public = self.public_address(session, mapping.block())?;
+            Some((number, mapping, public))
+        })
+    }
+
+    /// The public address of a block, if the session holds it.
+    #[inline]
+    pub(super) fn public_address(&self, session: SessionIndex, block: BlockId) -> Option<[u8; 4]> {
+        let first = self.firsts.get(session.index())?;
+        match first.block == block.0 + 1 {
+            true => Some(first.address),
+            false => self.address_of_further(session, block),
         }
     }
 
-    #[inline]
-    pub(super) fn find_inside(&self, session: SessionIndex, inside: &Inside) -> Option<Found> {
-        self.find_inside_by(self.keys.inside(session, inside), session, inside)
+    /// The same for a block that is not the first one of the session.
+    #[inline(never)]
+    fn address_of_further(&self, session: SessionIndex, block: BlockId) -> Option<[u8; 4]> {
+        let held = self.held.pool.get(self.held.number(block)?)?;
+        (held.session() == session).then_some(held.address)
     }
 
     #[inline]
-    fn find_inside_by(&self, hash: InsideHash, session: SessionIndex, inside: &Inside) -> Option<Found> {
-        let is_meant = |number| {
-            let mapping = self.mappings.get(number);
-            mapping.is_some_and(|mapping| mapping.is_of(session, inside))
-        };
-        self.by_inside.find(hash.0, is_meant)
+    pub(super) fn find_public(&self, end: PublicEnd) -> Option<u32> {
+        self.records.find(self.keys.public(end), end)
     }
 
-    #[inline]
-    pub(super) fn find_public(&self, block: BlockId, port: u16, protocol: Protocol) -> Option<Found> {
-        self.find_public_by(self.keys.public(block, port, protocol), block, port, protocol)
-    }
-
-    #[inline]
-    fn find_public_by(
-        &self,
-        hash: PublicHash,
-        block: BlockId,
-        port: u16,
-        protocol: Protocol,
-    ) -> Option<Found> {
-        let is_meant = |number| {
-            let mapping = self.mappings.get(number);
-            mapping.is_some_and(|mapping| mapping.has(block, port, protocol))
-        };
-        self.by_public.find(hash.0, is_meant)
+    /// Whose a mapping is.
+    pub(super) fn session_of(&self, mapping: &Mapping) -> Option<SessionIndex> {
+        let held = self.held.pool.get(self.held.number(mapping.block())?)?;
+        Some(held.session())
     }
 
     /// By what a packet of a session leaves: the mapping of its source, which is made if there is none, and lives from
@@ -193,7 +204,7 @@ impl Mappings {
         segment: Segment,
         now: Nanos,
     ) -> Result<Outbound, Refusal> {
-        let hash = self.keys.inside(session, &inside);
+        let hash = self.keys.inside(&inside);
         self.outbound_by(hash, (session, inside), remote, segment, now)
     }
 
@@ -211,46 +222,23 @@ impl Mappings {
         now: Nanos,
     ) -> Result<Outbound, Refusal> {
         let tick = ticks(now);
-        if let Some(found) = self.find_inside_by(hash, session, &inside)
-            && let Some(mapping) = self.mappings.get_mut(found.number)
+        if let Some((number, mapping, public)) = self.find_inside_by(hash, session, &inside)
             && mapping.is_live(tick)
         {
-            if !mapping.filters() || self.remotes.has(found.number, remote) {
-                mapping.set_life(self.ticks.sent(inside.protocol, mapping.life(), segment, tick));
-                return Ok(Outbound {
-                    public: mapping.public,
-                    port: mapping.port,
-                    wants_block: false,
-                });
+            if mapping.filters() && !self.remotes.has(number, remote) && !self.add_remote(number, session, remote) {
+                self.stats.refused[Refusal::TableFull as usize] += 1;
+                return Err(Refusal::TableFull);
             }
-            return self.send_to(found.number, remote, segment, tick);
+            let life = self.ticks.sent(inside.protocol, mapping.life(), segment, tick);
+            self.records.set_life(number, &mapping, life);
+            return Ok(Outbound {
+                public,
+                port: mapping.port,
+                wants_block: false,
+            });
         }
         let made = self.begin((session, inside), remote, segment, now);
         made.inspect_err(|refusal| self.stats.refused[*refusal as usize] += 1)
-    }
-
-    /// The same where the mapping sends to an address for the first time, and only such may send.
-    fn send_to(
-        &mut self,
-        number: u32,
-        remote: [u8; 4],
-        segment: Segment,
-        tick: u32,
-    ) -> Result<Outbound, Refusal> {
-        let full = Refusal::TableFull;
-        let mapping = self.mappings.get_mut(number).ok_or(full)?;
-        let owner = self.sessions.get_mut(mapping.session as usize).ok_or(full)?;
-        if !self.remotes.has_room(owner.remotes) || !self.remotes.put(number, remote) {
-            self.stats.refused[full as usize] += 1;
-            return Err(full);
-        }
-        owner.remotes += 1;
-        mapping.set_life(self.ticks.sent(mapping.protocol(), mapping.life(), segment, tick));
-        Ok(Outbound {
-            public: mapping.public,
-            port: mapping.port,
-            wants_block: false,
-        })
     }
 
     /// The same where there is no mapping, or a dead one.
@@ -263,8 +251,8 @@ impl Mappings {
         now: Nanos,
     ) -> Result<Outbound, Refusal> {
         let tick = ticks(now);
-        if let Some(found) = self.find_inside(session, &inside) {
-            self.expire(found.number, tick);
+        if let Some(number) = self.find_inside(session, &inside) {
+            self.expire(number, tick);
         }
         let owner = self.sessions.get(session.index()).ok_or(Refusal::NoBlock)?;
         let rate = owner.may_begin(inside.protocol)?;
@@ -273,7 +261,7 @@ impl Mappings {
             return Err(Refusal::TooFast);
         }
         let filters = owner.filtering() == Filtering::AddressDependent;
-        if self.mappings.room() <= self.kept || filters && !self.remotes.has_room(owner.remotes) {
+        if self.records.room() <= self.kept || filters && !self.remotes.has_room(owner.remotes) {
             return Err(Refusal::TableFull);
         }
         let (held, offset) = self.free_port(session, &inside).ok_or(Refusal::NoPort)?;
@@ -294,8 +282,8 @@ impl Mappings {
         if filters {
             self.add_remote(number, session, remote);
         }
-        let mapping = self.mappings.get(number).ok_or(Refusal::TableFull)?;
-        let (public, port) = (mapping.public, mapping.port);
+        let block = self.held.pool.get(held).ok_or(Refusal::NoBlock)?;
+        let (public, port) = (block.address, block.first + offset);
         let owner = self.sessions.get_mut(session.index());
         let wants_block =
             owner.is_some_and(|owner| owner.has_few(inside.protocol) && owner.takes_request(now));
@@ -326,27 +314,15 @@ impl Mappings {
     pub(super) fn add(&mut self, plan: &Plan) -> Option<u32> {
         let (session, protocol) = (plan.session, plan.inside.protocol);
         let held = self.held.pool.get(plan.held)?;
-        let (block, port) = (held.id(), held.first + plan.offset);
-        let flag = |is_set, flag| if is_set { flag } else { 0 };
-        let flags =
-            flag(plan.filters, Mapping::FILTERS) | flag(plan.is_forward, Mapping::FORWARD) | Mapping::IN_USE;
-        let number = self.mappings.put(Mapping {
-            session: session.0,
-            inside: plan.inside.address,
-            public: held.address,
-            inside_port: plan.inside.port,
-            port,
-            until: plan.life.until,
-            rest: block.0
-                | (protocol as u32) << Mapping::PROTOCOL_SHIFT
-                | (plan.life.state as u32) << Mapping::STATE_SHIFT
-                | flags,
-        })?;
+        let end = PublicEnd {
+            block: held.id(),
+            port: held.first + plan.offset,
+            protocol,
+        };
+        let mapping = Mapping::new(end, &plan.inside, plan.life, (plan.filters, plan.is_forward));
+        let number = self.records.put(self.keys.public(end), &mapping)?;
         self.held.map_port(plan.held, protocol, plan.offset);
-        self.by_inside
-            .insert(self.keys.inside(session, &plan.inside).0, number);
-        self.by_public
-            .insert(self.keys.public(block, port, protocol).0, number);
+        self.by_inside.insert(self.keys.inside(&plan.inside).0, number);
         if let Some(owner) = self.sessions.get_mut(session.index()) {
             owner.mappings += 1;
             owner.used[protocol as usize] += 1;
@@ -367,7 +343,7 @@ impl Mappings {
 
     /// Takes a dead mapping out.
     pub(super) fn expire(&mut self, number: u32, tick: u32) {
-        if self.mappings.get(number).is_some() {
+        if self.records.get(number).is_some() {
             self.remove(number, tick);
             self.stats.expired += 1;
         }
@@ -375,50 +351,30 @@ impl Mappings {
 
     /// Takes a mapping out; its port is free from now on.
     pub(super) fn remove(&mut self, number: u32, tick: u32) {
-        let Some(mapping) = self.mappings.get(number).copied() else {
+        let Some(mapping) = self.records.get(number) else {
             return;
         };
-        let (keys, mappings) = (&self.keys, &self.mappings);
-        let (session, inside, protocol) = (
-            SessionIndex(mapping.session),
-            mapping.inside(),
-            mapping.protocol(),
-        );
-        let is_it = |other| other == number;
-        if let Some(found) = self.by_inside.find(keys.inside(session, &inside).0, is_it) {
-            self.by_inside.remove(found, |other| {
-                let other = mappings.get(other);
-                other.map_or(0, |other| {
-                    keys.inside(SessionIndex(other.session), &other.inside()).0
-                })
-            });
-        }
-        let public = keys.public(mapping.block(), mapping.port, protocol).0;
-        if let Some(found) = self.by_public.find(public, is_it) {
-            self.by_public.remove(found, |other| {
-                let other = mappings.get(other);
-                other.map_or(0, |other| {
-                    keys.public(other.block(), other.port, other.protocol()).0
-                })
-            });
-        }
-        let held = self.held.number(mapping.block());
-        if let Some((held, block)) = held.and_then(|held| Some((held, self.held.pool.get(held)?))) {
-            self.held
-                .free(held, protocol, mapping.port.wrapping_sub(block.first), tick);
+        let protocol = mapping.protocol();
+        self.by_inside
+            .remove(self.keys.inside(&mapping.inside()).0, number);
+        self.records.take(self.keys.public(mapping.end()), number);
+        let session = self.session_of(&mapping);
+        if let Some((held, block)) = self.held.of_id(mapping.block()) {
+            let offset = mapping.port.wrapping_sub(block.first);
+            self.held.free(held, protocol, offset, tick);
         }
         let remotes = if mapping.filters() {
             self.remotes.forget(number)
         } else {
             0
         };
-        if let Some(owner) = self.sessions.get_mut(session.index()) {
+        let owner = session.and_then(|session| self.sessions.get_mut(session.index()));
+        if let Some(owner) = owner {
             owner.mappings = owner.mappings.saturating_sub(1);
             owner.remotes = owner.remotes.saturating_sub(remotes);
             owner.used[protocol as usize] = owner.used[protocol as usize].saturating_sub(1);
         }
         self.kept += usize::from(mapping.is_forward());
-        self.mappings.take(number);
     }
 
     /// To whom a packet from outside goes, which has come to a port of a block from the address `remote`. It neither
@@ -436,8 +392,12 @@ impl Mappings {
         segment: Segment,
         now: Nanos,
     ) -> Result<Inbound, Unsolicited> {
-        let hash = self.keys.public(block, port, protocol);
-        self.inbound_by(hash, (block, port, protocol), remote, segment, now)
+        let end = PublicEnd {
+            block,
+            port,
+            protocol,
+        };
+        self.inbound_by(self.keys.public(end), end, remote, segment, now)
     }
 
     /// The same, by the hash that [`prefetch_inbound`](Self::prefetch_inbound) gave for the same port.
@@ -448,15 +408,15 @@ impl Mappings {
     pub fn inbound_by(
         &mut self,
         hash: PublicHash,
-        (block, port, protocol): (BlockId, u16, Protocol),
+        end: PublicEnd,
         remote: [u8; 4],
         segment: Segment,
         now: Nanos,
     ) -> Result<Inbound, Unsolicited> {
         let tick = ticks(now);
-        let found = self.find_public_by(hash, block, port, protocol);
-        let number = found.map_or(u32::MAX, |found| found.number);
-        let Some(mapping) = self.mappings.get_mut(number).filter(|it| it.is_live(tick)) else {
+        let found = self.records.find(hash, end);
+        let found = found.and_then(|number| Some((number, self.records.get(number)?)));
+        let Some((number, mapping)) = found.filter(|(_, mapping)| mapping.is_live(tick)) else {
             self.stats.unsolicited += 1;
             return Err(Unsolicited::NoMapping);
         };
@@ -464,9 +424,9 @@ impl Mappings {
             self.stats.filtered += 1;
             return Err(Unsolicited::Filtered);
         }
-        mapping.set_life(self.ticks.received(protocol, mapping.life(), segment, tick));
+        let life = self.ticks.received(end.protocol, mapping.life(), segment, tick);
+        self.records.set_life(number, &mapping, life);
         Ok(Inbound {
-            session: SessionIndex(mapping.session),
             address: mapping.inside,
             port: mapping.inside_port,
         })
@@ -479,11 +439,8 @@ impl Mappings {
         inside: &Inside,
         now: Nanos,
     ) -> Option<([u8; 4], u16)> {
-        let found = self.find_inside(session, inside)?;
-        let mapping = self.mappings.get(found.number)?;
-        mapping
-            .is_live(ticks(now))
-            .then_some((mapping.public, mapping.port))
+        let (_, mapping, public) = self.find_inside_by(self.keys.inside(inside), session, inside)?;
+        mapping.is_live(ticks(now)).then_some((public, mapping.port))
     }
 
     /// The endpoint that has a port of a block, if it has a live mapping. Changes nothing, and nothing is filtered.
@@ -494,34 +451,34 @@ impl Mappings {
         protocol: Protocol,
         now: Nanos,
     ) -> Option<(SessionIndex, Inside)> {
-        let found = self.find_public(block, port, protocol)?;
-        let mapping = self.mappings.get(found.number)?;
+        let end = PublicEnd {
+            block,
+            port,
+            protocol,
+        };
+        let mapping = self.records.get(self.find_public(end)?)?;
+        let session = self.session_of(&mapping)?;
         mapping
             .is_live(ticks(now))
-            .then(|| (SessionIndex(mapping.session), mapping.inside()))
+            .then(|| (session, mapping.inside()))
     }
 
-    /// Looks at as many mappings as time has passed for, 256 at most, and takes out those that are dead. For
-    /// all to be looked at every [`ROUND`], 2^23 mappings need 512 calls a second.
+    /// Looks at as many places for mappings as time has passed for, 256 at most, and takes out those that are dead. For
+    /// all to be looked at every [`ROUND`], those of 2^23 mappings need 603 calls a second.
     pub fn age(&mut self, now: Nanos) {
-        let touched = u64::from(self.mappings.touched());
-        if touched == 0 {
+        let slots = self.records.slots();
+        if self.records.len() == 0 {
             self.looked = now;
             return;
         }
         self.looked = self.looked.max(now - ROUND);
-        let each = (ROUND.as_nanos() as u64 / touched).max(1);
+        let each = (ROUND.as_nanos() as u64 / u64::from(slots)).max(1);
         let due = (now.since(self.looked).as_nanos() as u64 / each).min(MOST_LOOKS);
         self.looked = self.looked + Duration::from_nanos(due * each);
         let tick = ticks(now);
         for _ in 0..due {
-            let number = if self.hand < self.mappings.touched() {
-                self.hand
-            } else {
-                0
-            };
-            let is_dead = self.mappings.get(number).is_some_and(|it| !it.is_live(tick));
-            if is_dead {
+            let number = if self.hand < slots { self.hand } else { 0 };
+            if self.records.is_dead(number, tick) {
                 self.expire(number, tick);
             }
             self.hand = number + 1;
@@ -532,7 +489,7 @@ impl Mappings {
 impl core::fmt::Debug for Mappings {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Mappings")
-            .field("mappings", &self.mappings.len())
+            .field("mappings", &self.records.len())
             .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! Packets of data networks to public addresses: for which UE they are.
 
 use flow::{Nanos, SessionIndex, VrfId};
-use nat::mappings::{Inbound, Protocol, PublicHash, Segment};
+use nat::mappings::{Inbound, Protocol, PublicEnd, PublicHash, Segment};
 use packet::icmp_rewrite::{Outer, rewrite_error};
 use packet::rewrite::{Ends, Rewrite};
 use packet::{Addrs, DropReason, IpTuple, PacketBuf};
@@ -10,7 +10,7 @@ use rules::classifier::Side;
 use super::NatStage;
 use super::endpoint::Endpoint;
 use super::message::{Message, user_packet_mut};
-use super::packets::{Arrival, PublicEnd, PublicPacket};
+use super::packets::{Arrival, PublicPacket};
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys};
 use crate::ingress::parse::gather_headers;
@@ -40,14 +40,9 @@ impl NatStage {
             if !packet.is_public(pools, vrf) {
                 continue;
             }
-            let end = packet.public_end(pools, vrf).map(|end| {
-                let (block, port, protocol) = end;
-                (end, self.mappings.prefetch_inbound(block, port, protocol))
-            });
+            let end = packet.public_end(pools, vrf);
+            let end = end.map(|end| (end, self.mappings.prefetch_inbound(end)));
             arrivals.push(Arrival { packet, end });
-        }
-        for (_, hash) in arrivals.iter().filter_map(|arrival| arrival.end) {
-            self.mappings.prefetch_found_inbound(hash);
         }
         for Arrival { packet, end } in &arrivals {
             let index = usize::from(packet.index);
@@ -134,10 +129,9 @@ impl NatStage {
         if buf.is_chained() {
             gather_headers(buf);
         }
-        let ((_, port, _), _) = end;
         let public = Endpoint {
             address: packet.destination,
-            port,
+            port: end.0.port,
         };
         let bytes = user_packet_mut(buf, descriptor);
         if let Message::Error(quoted) = packet.message {
@@ -178,7 +172,7 @@ impl NatStage {
             _ => packet.source,
         };
         let admitted = self.mappings.inbound_by(hash, end, remote, segment, now);
-        let Inbound { address, port, .. } = admitted.ok()?;
+        let Inbound { address, port } = admitted.ok()?;
         Some(Endpoint { address, port })
     }
 }

@@ -65,7 +65,7 @@ impl NatStage {
                 index: index as u8,
                 session,
                 message,
-                inside: inside.map(|inside| (inside, self.mappings.prefetch_outbound(session, &inside))),
+                inside: inside.map(|inside| (inside, self.mappings.prefetch_outbound(&inside))),
                 remote: key.destination,
                 protocol: ip_protocol(&burst.packets[index], descriptor, key),
             });

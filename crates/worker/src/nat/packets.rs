@@ -1,7 +1,7 @@
 //! The packets of a burst that a NAT is for, and the ends of the mappings that they belong to.
 
 use flow::{SessionIndex, VrfId};
-use nat::mappings::{Inside, InsideHash, Protocol, PublicHash};
+use nat::mappings::{Inside, InsideHash, Protocol, PublicEnd, PublicHash};
 use nat::pools::{BlockId, NatPools};
 use packet::PacketBuf;
 use packet::icmp_rewrite::Quoted;
@@ -21,9 +21,6 @@ pub(crate) struct PublicPacket {
     pub(super) ports: [u16; 2],
     pub(super) protocol: u8,
 }
-
-/// The public end of a mapping.
-pub(super) type PublicEnd = (BlockId, u16, Protocol);
 
 /// A packet to a public address, and the mapping that it is for with the hash by which that is found.
 #[derive(Clone, Copy)]
@@ -59,7 +56,7 @@ impl PublicPacket {
     /// The block that it is for, if pools have one.
     #[inline]
     pub fn block(&self, pools: &NatPools, vrf: VrfId) -> Option<BlockId> {
-        self.public_end(pools, vrf).map(|(block, ..)| block)
+        self.public_end(pools, vrf).map(|end| end.block)
     }
 
     /// The public end of the mapping that it is for.
@@ -75,7 +72,11 @@ impl PublicPacket {
             Message::Query { asks: true, .. } | Message::Other => return None,
         };
         let block = pools.block_of(vrf, address.into(), port)?;
-        Some((block, port, protocol))
+        Some(PublicEnd {
+            block,
+            port,
+            protocol,
+        })
     }
 }
 

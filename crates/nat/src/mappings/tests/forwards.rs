@@ -17,8 +17,12 @@ fn forwarded(config: &MappingsConfig, policy: SessionPolicy) -> Mappings {
 }
 
 fn from(table: &mut Mappings, remote: [u8; 4], segment: Segment, now: Nanos) -> Option<(SessionIndex, u16)> {
-    let found = table.inbound(BlockId(1), 1_044, Protocol::Tcp, remote, segment, now);
-    found.ok().map(|found| (found.session, found.port))
+    let end = (BlockId(1), 1_044, Protocol::Tcp);
+    let found = table.inbound(end.0, end.1, end.2, remote, segment, now);
+    let owner = table.lookup_public(end.0, end.1, end.2, now);
+    let same = owner.map(|(_, inside)| (inside.address, inside.port));
+    assert_eq!(found.ok().map(|found| (found.address, found.port)), same);
+    owner.map(|(session, inside)| (session, inside.port))
 }
 
 #[test]

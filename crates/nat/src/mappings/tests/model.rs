@@ -363,7 +363,6 @@ impl Model {
         }
         self.set(key, entry);
         Ok(Inbound {
-            session: SessionIndex(key.0),
             address: key.1.address,
             port: key.1.port,
         })

@@ -270,8 +270,8 @@ impl World {
                 assert_eq!(table.lookup_inside(session, inside, self.now), public);
                 let found = table.lookup_public(entry.block, entry.port, inside.protocol, self.now);
                 assert_eq!(found, is_live.then_some((session, *inside)));
-                let number = table.find_inside(session, inside).unwrap().number;
-                assert_eq!(u64::from(table.mappings.get(number).unwrap().until), entry.until);
+                let number = table.find_inside(session, inside).unwrap();
+                assert_eq!(u64::from(table.records.get(number).unwrap().until), entry.until);
             }
             assert_eq!(table.stats().mappings, model.entries.len());
             for (session, owner) in &model.owners {

@@ -1,0 +1,311 @@
+//! The mappings in memory: a hash table by public port, so that the port alone names where its mapping is.
+//!
+//! A mapping takes 16 octets, four of them a line of 64. It is in its home line, or in the other one of the same 128
+//! octets, or, where both were full, behind them ([`Passed`]). It stays where it is as long as it lives: its place is
+//! its number.
+
+use flow::prefetch;
+use flow::slab::{OutOfMemory, Slab};
+use zerocopy::FromZeros;
+
+use super::lifetime::Life;
+use super::passed::Passed;
+use super::record::{Mapping, PublicEnd, PublicHash};
+
+/// Mappings of a line.
+const SLOTS: usize = 4;
+/// Lines of a bucket.
+const LINES: usize = 2;
+/// So many of [`OF_SLOTS`] slots are taken where the table has all its mappings.
+const TAKEN: usize = 17;
+const OF_SLOTS: usize = 20;
+
+/// The mappings of a line, field by field.
+#[derive(Clone, Copy, FromZeros)]
+#[repr(C, align(64))]
+struct Line {
+    /// See [`Mapping::rest`]; 0: it is free.
+    rest: [u32; SLOTS],
+    /// The port inside, and below it the public one.
+    ports: [u32; SLOTS],
+    inside: [[u8; 4]; SLOTS],
+    until: [u32; SLOTS],
+}
+
+impl Line {
+    /// The slot whose mapping has this public end.
+    #[inline(always)]
+    fn slot_of(&self, end: PublicEnd) -> Option<usize> {
+        let rest = end.rest();
+        let is_it = |slot: usize| {
+            let differs = (self.rest[slot] ^ rest) & Mapping::END | (self.ports[slot] ^ u32::from(end.port)) & 0xffff;
+            u32::from(differs == 0) << slot
+        };
+        let found = (0..SLOTS).fold(0, |found, slot| found | is_it(slot));
+        (found != 0).then(|| found.trailing_zeros() as usize % SLOTS)
+    }
+
+    fn free_slot(&self) -> Option<usize> {
+        self.rest.iter().position(|rest| *rest == 0)
+    }
+}
+
+/// Where a mapping is.
+const fn place(number: u32) -> (usize, usize) {
+    (number as usize / SLOTS, number as usize % SLOTS)
+}
+
+/// The mappings.
+pub(super) struct Records {
+    lines: Slab<Line>,
+    /// By bucket.
+    passed: Passed,
+    len: usize,
+    capacity: usize,
+}
+
+impl Records {
+    /// Room for as many mappings, at most 2^30.
+    ///
+    /// # Errors
+    /// When the memory cannot be had, or more are asked for.
+    pub fn new(capacity: usize) -> Result<Self, OutOfMemory> {
+        if capacity > 1 << 30 {
+            let octets = capacity.saturating_mul(size_of::<Line>() / SLOTS);
+            return Err(OutOfMemory { octets });
+        }
+        let buckets = (capacity * OF_SLOTS).div_ceil(TAKEN * SLOTS * LINES).max(1);
+        Ok(Self {
+            lines: Slab::new(buckets * LINES)?,
+            passed: Passed::new(buckets)?,
+            len: 0,
+            capacity,
+        })
+    }
+
+    pub fn octets(&self) -> usize {
+        self.lines.len() * size_of::<Line>() + self.passed.octets()
+    }
+
+    /// How many mappings there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// How many more there can be.
+    pub fn room(&self) -> usize {
+        self.capacity - self.len
+    }
+
+    /// Numbers are below this.
+    pub fn slots(&self) -> u32 {
+        (self.lines.len() * SLOTS) as u32
+    }
+
+    /// The line where a mapping is first looked for.
+    #[inline]
+    fn home(&self, hash: PublicHash) -> usize {
+        ((u128::from(hash.0) * self.lines.len() as u128) >> 64) as usize
+    }
+
+    /// Asks for the line where this hash is looked for first.
+    #[inline]
+    pub fn prefetch_home(&self, hash: PublicHash) {
+        prefetch::nth_to_write(&self.lines, self.home(hash));
+    }
+
+    /// Asks for the line of a mapping.
+    #[inline]
+    pub fn prefetch(&self, number: u32) {
+        prefetch::nth_to_write(&self.lines, place(number).0);
+    }
+
+    /// The number of the mapping that has this public end, with its hash.
+    #[inline]
+    pub fn find(&self, hash: PublicHash, end: PublicEnd) -> Option<u32> {
+        let line = self.home(hash);
+        match self.lines[line].slot_of(end) {
+            Some(slot) => Some((line * SLOTS + slot) as u32),
+            None => self.find_further(line, end),
+        }
+    }
+
+    /// The same where it is not in its home line.
+    #[inline(never)]
+    fn find_further(&self, line: usize, end: PublicEnd) -> Option<u32> {
+        let other = line ^ 1;
+        if let Some(slot) = self.lines.get(other)?.slot_of(end) {
+            return Some((other * SLOTS + slot) as u32);
+        }
+        let home = line / LINES;
+        let mut bucket = home;
+        loop {
+            bucket = self.passed.behind(bucket, home)?;
+            for line in bucket * LINES..(bucket + 1) * LINES {
+                if let Some(slot) = self.lines.get(line)?.slot_of(end) {
+                    return Some((line * SLOTS + slot) as u32);
+                }
+            }
+        }
+    }
+
+    /// Adds a mapping with this hash of its public end, which no other has, if there is room. Returns its number.
+    pub fn put(&mut self, hash: PublicHash, mapping: &Mapping) -> Option<u32> {
+        if self.room() == 0 {
+            return None;
+        }
+        let home = self.home(hash);
+        let (mut first, mut bucket) = (home, home / LINES);
+        loop {
+            for line in [first, first ^ 1] {
+                if let Some(slot) = self.lines.get(line)?.free_slot() {
+                    self.set(line, slot, mapping);
+                    self.len += 1;
+                    return Some((line * SLOTS + slot) as u32);
+                }
+            }
+            self.passed.add(bucket);
+            bucket = self.passed.next(bucket);
+            first = bucket * LINES;
+        }
+    }
+
+    /// Takes out a mapping that is there, with the hash of its public end.
+    pub fn take(&mut self, hash: PublicHash, number: u32) {
+        let (line, slot) = place(number);
+        if let Some(rest) = self.lines.get_mut(line).map(|line| &mut line.rest[slot]) {
+            *rest = 0;
+            self.len -= 1;
+            self.passed.forget(self.home(hash) / LINES, line / LINES);
+        }
+    }
+
+    fn set(&mut self, line: usize, slot: usize, mapping: &Mapping) {
+        if let Some(line) = self.lines.get_mut(line) {
+            line.rest[slot] = mapping.rest;
+            line.ports[slot] = u32::from(mapping.inside_port) << 16 | u32::from(mapping.port);
+            line.inside[slot] = mapping.inside;
+            line.until[slot] = mapping.until;
+        }
+    }
+
+    /// A mapping by its number.
+    #[inline]
+    pub fn get(&self, number: u32) -> Option<Mapping> {
+        let (line, slot) = place(number);
+        let line = self.lines.get(line)?;
+        let mapping = Mapping {
+            rest: line.rest[slot],
+            inside_port: (line.ports[slot] >> 16) as u16,
+            port: line.ports[slot] as u16,
+            inside: line.inside[slot],
+            until: line.until[slot],
+        };
+        mapping.is_in_use().then_some(mapping)
+    }
+
+    /// Sets the life of a mapping, as it is now, unless it is of a port forward.
+    #[inline]
+    pub fn set_life(&mut self, number: u32, mapping: &Mapping, life: Life) {
+        // Many packets change nothing, and so leave the line clean.
+        if mapping.life() == life || mapping.is_forward() {
+            return;
+        }
+        let (line, slot) = place(number);
+        if let Some(line) = self.lines.get_mut(line) {
+            line.rest[slot] = mapping.with_state(life.state);
+            line.until[slot] = life.until;
+        }
+    }
+
+    /// Whether a mapping is there and dead.
+    #[inline]
+    pub fn is_dead(&self, number: u32, tick: u32) -> bool {
+        let (line, slot) = place(number);
+        let line = self.lines.get(line);
+        line.is_some_and(|line| line.until[slot] <= tick && line.rest[slot] != 0)
+    }
+
+    /// All that there are.
+    #[cfg(test)]
+    pub fn iter(&self) -> impl Iterator<Item = (u32, Mapping)> {
+        (0..self.slots()).filter_map(|number| Some((number, self.get(number)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::mappings::Protocol;
+    use crate::pools::BlockId;
+
+    fn mapping(end: PublicEnd, until: u32) -> Mapping {
+        Mapping {
+            rest: end.rest(),
+            inside_port: !end.port,
+            port: end.port,
+            inside: [10, 0, 0, 1],
+            until,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_does_what_a_hash_map_does(
+            homes in prop::collection::vec(0u64..4, 50),
+            steps in prop::collection::vec((0u8..5, 0u32..50), 0..400),
+        ) {
+            // Few homes, so that buckets are full, and the last one, too: what it has no room for is in the first one.
+            let hash = |number: u32| PublicHash(homes[number as usize] << 62);
+            let end = |number: u32| PublicEnd {
+                block: BlockId(number % 3),
+                port: (number / 6) as u16,
+                protocol: Protocol::ALL[(number % 6 / 2) as usize],
+            };
+            let ends: Vec<PublicEnd> = (0..50).map(end).collect();
+            let is_first = |number: u32| ends.iter().position(|other| *other == end(number)) == Some(number as usize);
+            let (mut records, mut model) = (Records::new(34).unwrap(), HashMap::new());
+            for (step, number) in steps {
+                // Two numbers of one end have one hash.
+                let first = ends.iter().position(|other| *other == end(number)).unwrap() as u32;
+                let found = records.find(hash(first), end(number));
+                prop_assert_eq!(found, model.get(&first).copied());
+                match (step > 1, found) {
+                    (true, None) => {
+                        let put = records.put(hash(first), &mapping(end(first), number));
+                        prop_assert_eq!(put.is_some(), model.len() < 34);
+                        if let Some(put) = put {
+                            model.insert(first, put);
+                        }
+                    }
+                    (false, Some(found)) => {
+                        records.take(hash(first), found);
+                        model.remove(&first);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!((records.len(), records.iter().count()), (model.len(), model.len()));
+            }
+            for number in (0..50).filter(|number| is_first(*number)) {
+                let found = records.find(hash(number), end(number));
+                prop_assert_eq!(found, model.get(&number).copied());
+                if let Some(found) = found {
+                    prop_assert!(records.get(found).unwrap().end() == end(number));
+                    records.take(hash(number), found);
+                }
+            }
+            prop_assert_eq!((records.len(), records.passed.sum()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn a_mapping_takes_less_than_20_octets() {
+        let records = Records::new(1 << 20).unwrap();
+        assert!((18.8..19.2).contains(&(records.octets() as f64 / f64::from(1 << 20))));
+        assert!(Records::new((1 << 30) + 1).is_err());
+    }
+}
