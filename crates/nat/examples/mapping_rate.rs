@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use flow::{Nanos, SessionIndex};
 use nat::mappings::{
-    Inside, InsideHash, Mappings, MappingsConfig, Protocol, PublicEnd, PublicHash, Segment, SessionPolicy,
+    Expected, Inside, Mappings, MappingsConfig, Protocol, PublicEnd, PublicHash, Segment, SessionPolicy,
 };
 use nat::pools::{BlockId, Filtering, Lifetimes, NatLimits, PortBlock};
 
@@ -160,15 +160,21 @@ fn send(table: &mut Mappings, packets: &[Endpoint], prefetches: bool, now: Nanos
             }
             continue;
         }
-        let mut hashes = [InsideHash::default(); BURST];
-        for (hash, (_, inside)) in hashes.iter_mut().zip(burst) {
-            *hash = table.prefetch_outbound(inside);
+        let mut all = [Expected::default(); BURST];
+        for (expected, (_, inside)) in all.iter_mut().zip(burst) {
+            *expected = table.seek(inside);
         }
-        for (hash, (session, _)) in hashes.iter().zip(burst) {
-            table.prefetch_found_outbound(*session, *hash);
+        for (expected, (session, _)) in all.iter().zip(burst) {
+            table.prefetch_index(*session, expected);
         }
-        for (hash, endpoint) in hashes.iter().zip(burst) {
-            let sent = table.outbound_by(*hash, *endpoint, REMOTE, Segment::Within, now);
+        for (expected, (session, inside)) in all.iter_mut().zip(burst) {
+            table.expect(expected, *session, inside);
+        }
+        for (expected, (session, _)) in all.iter().zip(burst) {
+            table.prefetch_outbound(*session, expected);
+        }
+        for (expected, (session, inside)) in all.iter().zip(burst) {
+            let sent = table.outbound_by(expected, (*session, inside), REMOTE, Segment::Within, now);
             assert!(black_box(sent).is_ok());
         }
     }
@@ -185,8 +191,11 @@ fn receive(table: &mut Mappings, packets: &[PublicEnd], prefetches: bool, now: N
         }
         let mut hashes = [PublicHash::default(); BURST];
         for (hash, end) in hashes.iter_mut().zip(burst) {
-            *hash = table.prefetch_inbound(*end);
+            *hash = table.public_hash(*end);
         }
+        hashes[..burst.len()]
+            .iter()
+            .for_each(|hash| table.prefetch_inbound(*hash));
         for (hash, public) in hashes.iter().zip(burst) {
             let received = table.inbound_by(*hash, *public, REMOTE, Segment::Within, now);
             assert!(black_box(received).is_ok());

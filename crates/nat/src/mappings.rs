@@ -44,7 +44,7 @@ pub use endpoint::{Inside, Protocol};
 pub use lifetime::{MappingState, Segment, TICK};
 pub use moves::MovedMapping;
 pub use owner::SessionPolicy;
-pub use record::{InsideHash, PublicEnd, PublicHash};
+pub use record::{Expected, PublicEnd, PublicHash};
 pub use remotes::MOST_OF_SESSION as MOST_REMOTES_OF_SESSION;
 pub use sessions::{GrantError, MOST_BLOCKS_OF_SESSION, SessionUse};
 pub use table::{Mappings, ROUND};

@@ -42,6 +42,7 @@ pub struct Rewrite {
 
 impl Rewrite {
     /// What makes packets with the ends `old` have the ends `new`. Fields that are the same in both do not change.
+    #[inline]
     pub fn new(old: &Ends, new: &Ends) -> Self {
         let address = |old: [u8; 4], new: [u8; 4]| {
             let (old, new) = (u32::from_be_bytes(old), u32::from_be_bytes(new));
@@ -82,6 +83,7 @@ impl Rewrite {
     /// [`TruncatedTransport`](DropReason::TruncatedTransport) when the checksum to be updated is not there, as in a
     /// very small first fragment of TCP; [`UnsupportedAction`](DropReason::UnsupportedAction) when ports are to change
     /// in SCTP, whose CRC cannot be updated by a sum. The packet has not changed then.
+    #[inline]
     pub fn apply(&self, packet: &mut [u8]) -> Result<(), DropReason> {
         let header = packet
             .first_chunk::<{ ipv4::HEADER_LEN }>()
@@ -101,6 +103,7 @@ impl Rewrite {
         Ok(())
     }
 
+    #[inline]
     fn addresses(&self, header: &mut [u8; ipv4::HEADER_LEN]) {
         if let Some(source) = self.source {
             header[12..16].copy_from_slice(&source);
@@ -112,6 +115,7 @@ impl Rewrite {
         [header[10], header[11]] = checksum::update_by(sum, self.addresses_add).to_be_bytes();
     }
 
+    #[inline]
     fn transport(&self, protocol: u8, header: &mut [u8]) -> Result<(), DropReason> {
         match protocol {
             proto::TCP => self.with_ports::<18>(
@@ -144,6 +148,7 @@ impl Rewrite {
     }
 
     /// A header of at least `LEN` octets that starts with both ports, and whose checksum covers the addresses.
+    #[inline]
     fn with_ports<const LEN: usize>(&self, header: &mut [u8], sum: Sum) -> Result<(), DropReason> {
         let header = header
             .first_chunk_mut::<LEN>()
@@ -168,6 +173,7 @@ impl Rewrite {
     }
 
     /// ICMP, whose checksum covers no address.
+    #[cold]
     fn echo(&self, header: &mut [u8]) -> Result<(), DropReason> {
         let header = header
             .first_chunk_mut::<8>()

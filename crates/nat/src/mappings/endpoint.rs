@@ -3,10 +3,11 @@
 use packet::tuple::proto;
 
 /// The protocols that have mappings. The public ports of each are its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Protocol {
     /// TCP (RFC 5382).
+    #[default]
     Tcp = 0,
     /// UDP (RFC 4787).
     Udp = 1,

@@ -8,6 +8,7 @@ use zerocopy::FromZeros;
 
 use super::endpoint::Protocol;
 use super::pool::{Item, Pool};
+use super::record::PublicEnd;
 use crate::pools::{BLOCK_BITS, BlockId, PortBlock};
 
 /// Ports of a word of a bitmap.
@@ -61,6 +62,15 @@ impl Held {
     /// Whether no port is mapped.
     pub fn is_idle(&self) -> bool {
         self.used == [0; Protocol::COUNT]
+    }
+
+    /// The public end of a port, by its place in the block.
+    pub fn end(&self, offset: u16, protocol: Protocol) -> PublicEnd {
+        PublicEnd {
+            block: self.id(),
+            port: self.first + offset,
+            protocol,
+        }
     }
 
     /// The place of a port in the block, if it is one of it.
@@ -207,22 +217,28 @@ impl HeldBlocks {
         self.bitmaps.get_mut(start..start + words).unwrap_or_default()
     }
 
-    /// The first port that is not mapped, by its place in the block, from the place `start` on (any number: its low
-    /// bits count) and around.
-    pub fn free_port(&self, number: u32, protocol: Protocol, start: usize) -> Option<u16> {
-        let held = self.pool.get(number)?;
-        if u32::from(held.used[protocol as usize]) >= held.ports() {
-            return None;
-        }
-        let map = self.map(number, protocol);
-        let start = start & (held.ports() as usize - 1);
+    /// The ports that are not mapped, by their places in the block, from the place `start` on (any number: its low bits
+    /// count) and around.
+    pub fn free_ports(&self, number: u32, protocol: Protocol, start: usize) -> impl Iterator<Item = u16> {
+        let held = self.pool.get(number);
+        let held = held.filter(|held| u32::from(held.used[protocol as usize]) < held.ports());
+        let map = held.map_or(&[][..], |_| self.map(number, protocol));
+        let start = start & (held.map_or(1, Held::ports) as usize - 1);
         let (first, below) = (start / WORD, (1 << (start % WORD)) - 1);
-        // The first word again at last, for what is before the start.
-        let words = (first..map.len()).chain(0..=first);
-        let masks = core::iter::once(below).chain(core::iter::repeat(0));
-        words.zip(masks).find_map(|(word, mask)| {
-            let free = !(map.get(word)? | mask);
-            (free != 0).then(|| (word * WORD + free.trailing_zeros() as usize) as u16)
+        // The first word in two parts, the one before the start at last.
+        let words = (first..map.len()).chain(0..=first).zip(0..=map.len());
+        words.flat_map(move |(word, step)| {
+            let others = match step {
+                0 => below,
+                _ if step == map.len() => !below,
+                _ => 0,
+            };
+            let mut free = !(map.get(word).copied().unwrap_or(u64::MAX) | others);
+            core::iter::from_fn(move || {
+                let place = (free != 0).then(|| word * WORD + free.trailing_zeros() as usize)?;
+                free &= free - 1;
+                Some(place as u16)
+            })
         })
     }
 

@@ -1,6 +1,5 @@
 //! What is kept of each session.
 
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use flow::{Nanos, TokenRate};
@@ -8,7 +7,7 @@ use zerocopy::FromZeros;
 
 use super::answer::Refusal;
 use super::endpoint::Protocol;
-use crate::pools::{BlockId, Filtering, NatLimits};
+use crate::pools::{BlockId, Filtering, NatLimits, PortBlock};
 
 /// Control is asked for a block of a session not more often than this.
 const REQUESTS: Duration = Duration::from_secs(1);
@@ -110,15 +109,34 @@ impl Session {
 pub(super) struct First {
     /// The public address.
     pub address: [u8; 4],
-    /// One more than the block; 0: the session has none.
     pub block: u32,
+    /// The first port, a multiple of the number of ports.
+    first: u16,
+    /// How many ports there are, as a power of two; 0: there is no block.
+    bits: u8,
+    _unused: u8,
 }
 
 impl First {
-    pub fn of(block: BlockId, address: Ipv4Addr) -> Self {
+    pub fn of(id: BlockId, block: PortBlock) -> Self {
         Self {
-            address: address.octets(),
-            block: block.0 + 1,
+            address: block.address.octets(),
+            block: id.0,
+            first: block.first,
+            bits: block.bits,
+            _unused: 0,
         }
+    }
+
+    /// A port of the block, by any number.
+    #[inline]
+    pub fn nth(&self, number: usize) -> u16 {
+        self.first | number as u16 & ((1 << (self.bits % 16)) - 1)
+    }
+
+    /// Whether a port is one of the block.
+    #[inline]
+    pub fn has(&self, port: u16) -> bool {
+        (port ^ self.first) >> (self.bits % 16) == 0 && self.bits > 0
     }
 }

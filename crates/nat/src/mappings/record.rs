@@ -10,7 +10,7 @@ use crate::pools::{BlockId, MOST_BLOCKS};
 
 /// The public end of a mapping. Public ports of sessions in several address spaces may be the same; the block
 /// distinguishes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PublicEnd {
     /// The block.
     pub block: BlockId,
@@ -138,11 +138,24 @@ impl Mapping {
 
 /// The hash by which the mapping of an endpoint is found. It is the same for all sessions that have the address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InsideHash(pub(super) u64);
+pub(super) struct InsideHash(pub u64);
 
 /// The hash by which the mapping of a public port is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PublicHash(pub(super) u64);
+
+/// Where the mapping of an endpoint is expected, and the hashes by which it is found there and anywhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expected {
+    pub(super) inside: InsideHash,
+    pub(super) public: PublicHash,
+    /// Where it is, or where it may be made.
+    pub(super) end: PublicEnd,
+    /// The public address.
+    pub(super) address: u32,
+    /// Whether a mapping was found that it may be.
+    pub(super) is_found: bool,
+}
 
 /// The hashes of what mappings are found by, and of where the search for a port begins.
 #[derive(Clone)]

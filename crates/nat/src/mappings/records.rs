@@ -1,8 +1,8 @@
 //! The mappings in memory: a hash table by public port, so that the port alone names where its mapping is.
 //!
-//! A mapping takes 16 octets, four of them a line of 64. It is in its home line, or in the other one of the same 128
-//! octets, or, where both were full, behind them ([`Passed`]). It stays where it is as long as it lives: its place is
-//! its number.
+//! A mapping takes 16 octets, four of them a line of 64. It is in its home line or, where that was full, behind it
+//! ([`Passed`]); ports are chosen so that this is seldom. It stays where it is as long as it lives: its place is its
+//! number.
 
 use flow::prefetch;
 use flow::slab::{OutOfMemory, Slab};
@@ -14,11 +14,9 @@ use super::record::{Mapping, PublicEnd, PublicHash};
 
 /// Mappings of a line.
 const SLOTS: usize = 4;
-/// Lines of a bucket.
-const LINES: usize = 2;
 /// So many of [`OF_SLOTS`] slots are taken where the table has all its mappings.
-const TAKEN: usize = 17;
-const OF_SLOTS: usize = 20;
+const TAKEN: usize = 7;
+const OF_SLOTS: usize = 8;
 
 /// The mappings of a line, field by field.
 #[derive(Clone, Copy, FromZeros)]
@@ -38,7 +36,8 @@ impl Line {
     fn slot_of(&self, end: PublicEnd) -> Option<usize> {
         let rest = end.rest();
         let is_it = |slot: usize| {
-            let differs = (self.rest[slot] ^ rest) & Mapping::END | (self.ports[slot] ^ u32::from(end.port)) & 0xffff;
+            let differs =
+                (self.rest[slot] ^ rest) & Mapping::END | (self.ports[slot] ^ u32::from(end.port)) & 0xffff;
             u32::from(differs == 0) << slot
         };
         let found = (0..SLOTS).fold(0, |found, slot| found | is_it(slot));
@@ -58,7 +57,6 @@ const fn place(number: u32) -> (usize, usize) {
 /// The mappings.
 pub(super) struct Records {
     lines: Slab<Line>,
-    /// By bucket.
     passed: Passed,
     len: usize,
     capacity: usize,
@@ -74,10 +72,10 @@ impl Records {
             let octets = capacity.saturating_mul(size_of::<Line>() / SLOTS);
             return Err(OutOfMemory { octets });
         }
-        let buckets = (capacity * OF_SLOTS).div_ceil(TAKEN * SLOTS * LINES).max(1);
+        let lines = (capacity * OF_SLOTS).div_ceil(TAKEN * SLOTS).max(1);
         Ok(Self {
-            lines: Slab::new(buckets * LINES)?,
-            passed: Passed::new(buckets)?,
+            lines: Slab::new(lines)?,
+            passed: Passed::new(lines)?,
             len: 0,
             capacity,
         })
@@ -114,12 +112,6 @@ impl Records {
         prefetch::nth_to_write(&self.lines, self.home(hash));
     }
 
-    /// Asks for the line of a mapping.
-    #[inline]
-    pub fn prefetch(&self, number: u32) {
-        prefetch::nth_to_write(&self.lines, place(number).0);
-    }
-
     /// The number of the mapping that has this public end, with its hash.
     #[inline]
     pub fn find(&self, hash: PublicHash, end: PublicEnd) -> Option<u32> {
@@ -131,22 +123,20 @@ impl Records {
     }
 
     /// The same where it is not in its home line.
-    #[inline(never)]
-    fn find_further(&self, line: usize, end: PublicEnd) -> Option<u32> {
-        let other = line ^ 1;
-        if let Some(slot) = self.lines.get(other)?.slot_of(end) {
-            return Some((other * SLOTS + slot) as u32);
-        }
-        let home = line / LINES;
-        let mut bucket = home;
+    #[cold]
+    fn find_further(&self, home: usize, end: PublicEnd) -> Option<u32> {
+        let mut at = home;
         loop {
-            bucket = self.passed.behind(bucket, home)?;
-            for line in bucket * LINES..(bucket + 1) * LINES {
-                if let Some(slot) = self.lines.get(line)?.slot_of(end) {
-                    return Some((line * SLOTS + slot) as u32);
-                }
+            at = self.passed.behind(at, home)?;
+            if let Some(slot) = self.lines.get(at)?.slot_of(end) {
+                return Some((at * SLOTS + slot) as u32);
             }
         }
+    }
+
+    /// Whether the home line of this hash has room.
+    pub fn has_room_at(&self, hash: PublicHash) -> bool {
+        self.lines[self.home(hash)].free_slot().is_some()
     }
 
     /// Adds a mapping with this hash of its public end, which no other has, if there is room. Returns its number.
@@ -154,19 +144,15 @@ impl Records {
         if self.room() == 0 {
             return None;
         }
-        let home = self.home(hash);
-        let (mut first, mut bucket) = (home, home / LINES);
+        let mut at = self.home(hash);
         loop {
-            for line in [first, first ^ 1] {
-                if let Some(slot) = self.lines.get(line)?.free_slot() {
-                    self.set(line, slot, mapping);
-                    self.len += 1;
-                    return Some((line * SLOTS + slot) as u32);
-                }
+            if let Some(slot) = self.lines.get(at)?.free_slot() {
+                self.set(at, slot, mapping);
+                self.len += 1;
+                return Some((at * SLOTS + slot) as u32);
             }
-            self.passed.add(bucket);
-            bucket = self.passed.next(bucket);
-            first = bucket * LINES;
+            self.passed.add(at);
+            at = self.passed.next(at);
         }
     }
 
@@ -176,7 +162,7 @@ impl Records {
         if let Some(rest) = self.lines.get_mut(line).map(|line| &mut line.rest[slot]) {
             *rest = 0;
             self.len -= 1;
-            self.passed.forget(self.home(hash) / LINES, line / LINES);
+            self.passed.forget(self.home(hash), line);
         }
     }
 
@@ -303,9 +289,9 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_takes_less_than_20_octets() {
+    fn a_mapping_takes_less_than_19_octets() {
         let records = Records::new(1 << 20).unwrap();
-        assert!((18.8..19.2).contains(&(records.octets() as f64 / f64::from(1 << 20))));
+        assert!((18.5..18.6).contains(&(records.octets() as f64 / f64::from(1 << 20))));
         assert!(Records::new((1 << 30) + 1).is_err());
     }
 }

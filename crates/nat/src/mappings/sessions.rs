@@ -8,7 +8,6 @@ use zerocopy::FromZeros;
 use super::endpoint::Protocol;
 use super::lifetime::{ticks, ticks_of};
 use super::owner::{First, Session, SessionPolicy};
-use super::record::PublicEnd;
 use super::table::Mappings;
 use crate::pools::{BlockId, PortBlock};
 
@@ -94,7 +93,7 @@ impl Mappings {
         owner.last = number + 1;
         if owner.first == 0 {
             owner.first = number + 1;
-            self.firsts[session.index()] = First::of(id, block.address);
+            self.firsts[session.index()] = First::of(id, block);
         }
         owner.blocks += 1;
         owner.ports += 1 << block.bits;
@@ -162,11 +161,7 @@ impl Mappings {
     /// The mapping that has a port of a held block, by the port's place in it.
     pub(super) fn mapping_at(&self, number: u32, protocol: Protocol, offset: u16) -> Option<u32> {
         let held = self.held.pool.get(number)?;
-        self.find_public(PublicEnd {
-            block: held.id(),
-            port: held.first + offset,
-            protocol,
-        })
+        self.find_public(held.end(offset, protocol))
     }
 
     /// A session no longer holds a block, of which no port is mapped.
@@ -175,8 +170,11 @@ impl Mappings {
         let owner = self.sessions.get_mut(held.session().index())?;
         if owner.first == number + 1 {
             owner.first = held.after;
-            let next = held.after.checked_sub(1).and_then(|next| self.held.pool.get(next));
-            let next = next.map_or_else(First::new_zeroed, |next| First::of(next.id(), next.address.into()));
+            let next = held
+                .after
+                .checked_sub(1)
+                .and_then(|next| self.held.pool.get(next));
+            let next = next.map_or_else(First::new_zeroed, |next| First::of(next.id(), next.block()));
             self.firsts[held.session().index()] = next;
         }
         if owner.last == number + 1 {

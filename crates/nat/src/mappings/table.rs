@@ -12,7 +12,7 @@ use super::held::HeldBlocks;
 use super::index::Index;
 use super::lifetime::{Life, Segment, Ticks, ticks};
 use super::owner::{First, Session};
-use super::record::{InsideHash, Keys, Mapping, PublicEnd, PublicHash};
+use super::record::{Expected, InsideHash, Keys, Mapping, PublicEnd, PublicHash};
 use super::records::Records;
 use super::remotes::Remotes;
 use crate::pools::{BLOCK_BITS, BlockId, Filtering, MOST_BLOCKS};
@@ -21,6 +21,9 @@ use crate::pools::{BLOCK_BITS, BlockId, Filtering, MOST_BLOCKS};
 pub const ROUND: Duration = Duration::from_secs(64);
 /// Places for mappings that one call of [`Mappings::age`] looks at, at most.
 pub(super) const MOST_LOOKS: u64 = 256;
+
+/// Free ports that are tried for one that has room in its home line, at most.
+pub(super) const MOST_TRIED: usize = 8;
 
 /// What is to become a mapping.
 pub(super) struct Plan {
@@ -40,7 +43,7 @@ pub(super) struct Plan {
 pub struct Mappings {
     /// By public port.
     pub(super) records: Records,
-    /// Their numbers.
+    /// Their public ports.
     pub(super) by_inside: Index,
     pub(super) sessions: Slab<Session>,
     /// By session: its first block.
@@ -74,7 +77,7 @@ impl Mappings {
         let records = Records::new(config.mappings)?;
         let slots = records.slots() as usize;
         Ok(Self {
-            by_inside: Index::new(config.mappings, slots)?,
+            by_inside: Index::new(config.mappings, 1 << 16)?,
             sessions: Slab::new(config.sessions)?,
             firsts: Slab::new(config.sessions)?,
             rates: vec![TokenLevel::default(); config.sessions].into(),
@@ -114,69 +117,109 @@ impl Mappings {
         self.records.len() + self.records.room()
     }
 
-    /// Asks for the line of the index by which [`outbound_by`](Self::outbound_by) finds a mapping, with this hash.
+    /// What is known of where the mapping of an endpoint is before anything was read: the first of four steps before
+    /// [`outbound_by`](Self::outbound_by), each of which is for all packets of a burst before the next one is.
     #[inline]
-    pub fn prefetch_outbound(&self, inside: &Inside) -> InsideHash {
-        let hash = self.keys.inside(inside);
-        self.by_inside.prefetch(hash.0);
-        hash
+    pub fn seek(&self, inside: &Inside) -> Expected {
+        Expected {
+            inside: self.keys.inside(inside),
+            ..Expected::default()
+        }
     }
 
-    /// Asks for the mapping itself, which [`prefetch_outbound`](Self::prefetch_outbound) has had time for; or for what
-    /// it takes to make it.
+    /// The second step: asks for what [`expect`](Self::expect) reads.
     #[inline]
-    pub fn prefetch_found_outbound(&self, session: SessionIndex, hash: InsideHash) {
+    pub fn prefetch_index(&self, session: SessionIndex, expected: &Expected) {
+        self.by_inside.prefetch(expected.inside.0);
         flow::prefetch::nth(&self.firsts, session.index());
-        match self.by_inside.find(hash.0, |_| true) {
-            Some(number) => self.records.prefetch(number),
-            None => flow::prefetch::nth_to_write(&self.sessions, session.index()),
+    }
+
+    /// The third step: where the mapping of an endpoint is, by the index, or may be made.
+    #[inline]
+    pub fn expect(&self, expected: &mut Expected, session: SessionIndex, inside: &Inside) {
+        let Some(first) = self.firsts.get(session.index()) else {
+            return;
+        };
+        let found = self
+            .by_inside
+            .find(expected.inside.0, |port| first.has(port as u16));
+        expected.is_found = found.is_some();
+        expected.address = u32::from_be_bytes(first.address);
+        expected.end = PublicEnd {
+            block: BlockId(first.block),
+            port: found.map_or_else(|| first.nth(self.keys.port(inside)), |port| port as u16),
+            protocol: inside.protocol,
+        };
+        expected.public = self.keys.public(expected.end);
+    }
+
+    /// The fourth step: asks for the mapping, or for what it takes to make it.
+    #[inline]
+    pub fn prefetch_outbound(&self, session: SessionIndex, expected: &Expected) {
+        self.records.prefetch_home(expected.public);
+        if !expected.is_found {
+            flow::prefetch::nth_to_write(&self.sessions, session.index());
         }
+    }
+
+    /// The hash by which [`inbound_by`](Self::inbound_by) finds a mapping.
+    #[inline]
+    pub fn public_hash(&self, end: PublicEnd) -> PublicHash {
+        self.keys.public(end)
     }
 
     /// Asks for the line in which [`inbound_by`](Self::inbound_by) looks for a mapping first, with this hash.
     #[inline]
-    pub fn prefetch_inbound(&self, end: PublicEnd) -> PublicHash {
-        let hash = self.keys.public(end);
+    pub fn prefetch_inbound(&self, hash: PublicHash) {
         self.records.prefetch_home(hash);
-        hash
     }
 
-    #[inline]
+    /// The number of the mapping of an endpoint of a session.
     pub(super) fn find_inside(&self, session: SessionIndex, inside: &Inside) -> Option<u32> {
-        let (number, ..) = self.find_inside_by(self.keys.inside(inside), session, inside)?;
+        let (number, ..) = self.find_anywhere(self.keys.inside(inside), session, inside)?;
         Some(number)
+    }
+
+    /// The mapping that has a public end, with its number, if it is that of an endpoint.
+    #[inline]
+    fn find_at(&self, hash: PublicHash, end: PublicEnd, inside: &Inside) -> Option<(u32, Mapping)> {
+        let number = self.records.find(hash, end)?;
+        let mapping = self.records.get(number)?;
+        mapping.is_of(inside).then_some((number, mapping))
     }
 
     /// The mapping of an endpoint of a session with its number, and its public address.
     #[inline]
-    fn find_inside_by(
+    fn find_expected(
+        &self,
+        expected: &Expected,
+        session: SessionIndex,
+        inside: &Inside,
+    ) -> Option<(u32, Mapping, [u8; 4])> {
+        let is_found = expected.is_found.then_some(());
+        let found = is_found.and_then(|()| self.find_at(expected.public, expected.end, inside));
+        match found {
+            Some((number, mapping)) => Some((number, mapping, expected.address.to_be_bytes())),
+            None => self.find_anywhere(expected.inside, session, inside),
+        }
+    }
+
+    /// The same where it is in another block than the session's first one, or there is none.
+    #[cold]
+    pub(super) fn find_anywhere(
         &self,
         hash: InsideHash,
         session: SessionIndex,
         inside: &Inside,
     ) -> Option<(u32, Mapping, [u8; 4])> {
-        self.by_inside.find_map(hash.0, |number| {
-            let mapping = self.records.get(number).filter(|mapping| mapping.is_of(inside))?;
-            let public = self.public_address(session, mapping.block())?;
-            Some((number, mapping, public))
+        self.by_inside.find_map(hash.0, |port| {
+            self.numbers(session).find_map(|held| {
+                let held = self.held.pool.get(held)?;
+                let end = held.end(held.offset(port as u16)?, inside.protocol);
+                let (number, mapping) = self.find_at(self.keys.public(end), end, inside)?;
+                Some((number, mapping, held.address))
+            })
         })
-    }
-
-    /// The public address of a block, if the session holds it.
-    #[inline]
-    pub(super) fn public_address(&self, session: SessionIndex, block: BlockId) -> Option<[u8; 4]> {
-        let first = self.firsts.get(session.index())?;
-        match first.block == block.0 + 1 {
-            true => Some(first.address),
-            false => self.address_of_further(session, block),
-        }
-    }
-
-    /// The same for a block that is not the first one of the session.
-    #[inline(never)]
-    fn address_of_further(&self, session: SessionIndex, block: BlockId) -> Option<[u8; 4]> {
-        let held = self.held.pool.get(self.held.number(block)?)?;
-        (held.session() == session).then_some(held.address)
     }
 
     #[inline]
@@ -204,28 +247,32 @@ impl Mappings {
         segment: Segment,
         now: Nanos,
     ) -> Result<Outbound, Refusal> {
-        let hash = self.keys.inside(&inside);
-        self.outbound_by(hash, (session, inside), remote, segment, now)
+        let mut expected = self.seek(&inside);
+        self.expect(&mut expected, session, &inside);
+        self.outbound_by(&expected, (session, &inside), remote, segment, now)
     }
 
-    /// The same, by the hash that [`prefetch_outbound`](Self::prefetch_outbound) gave for the same endpoint.
+    /// The same behind the four steps that begin with [`seek`](Self::seek).
     ///
     /// # Errors
     /// As [`outbound`](Self::outbound).
     #[inline]
     pub fn outbound_by(
         &mut self,
-        hash: InsideHash,
-        (session, inside): (SessionIndex, Inside),
+        expected: &Expected,
+        (session, inside): (SessionIndex, &Inside),
         remote: [u8; 4],
         segment: Segment,
         now: Nanos,
     ) -> Result<Outbound, Refusal> {
         let tick = ticks(now);
-        if let Some((number, mapping, public)) = self.find_inside_by(hash, session, &inside)
+        if let Some((number, mapping, public)) = self.find_expected(expected, session, inside)
             && mapping.is_live(tick)
         {
-            if mapping.filters() && !self.remotes.has(number, remote) && !self.add_remote(number, session, remote) {
+            if mapping.filters()
+                && !self.remotes.has(number, remote)
+                && !self.add_remote(number, session, remote)
+            {
                 self.stats.refused[Refusal::TableFull as usize] += 1;
                 return Err(Refusal::TableFull);
             }
@@ -237,7 +284,7 @@ impl Mappings {
                 wants_block: false,
             });
         }
-        let made = self.begin((session, inside), remote, segment, now);
+        let made = self.begin((session, *inside), remote, segment, now);
         made.inspect_err(|refusal| self.stats.refused[*refusal as usize] += 1)
     }
 
@@ -294,12 +341,20 @@ impl Mappings {
         })
     }
 
-    /// A port of a session's blocks that is free: the number of the block, and the port's place in it.
+    /// A port of a session's blocks that is free: the number of the block, and the port's place in it. Of the first
+    /// ones, one is taken that has room in its home line.
     fn free_port(&self, session: SessionIndex, inside: &Inside) -> Option<(u32, u16)> {
-        let start = self.keys.port(inside);
+        let (protocol, start) = (inside.protocol, self.keys.port(inside));
         self.numbers(session).find_map(|held| {
-            let offset = self.held.free_port(held, inside.protocol, start)?;
-            Some((held, offset))
+            let block = self.held.pool.get(held)?;
+            let mut free = self.held.free_ports(held, protocol, start);
+            let has_room = |offset: &u16| {
+                let hash = self.keys.public(block.end(*offset, protocol));
+                self.records.has_room_at(hash)
+            };
+            let first = free.next()?;
+            let mut tried = core::iter::once(first).chain(free).take(MOST_TRIED);
+            Some((held, tried.find(has_room).unwrap_or(first)))
         })
     }
 
@@ -313,16 +368,12 @@ impl Mappings {
     /// Adds a mapping where there is none of this endpoint and none with this port. `None`: there is no room.
     pub(super) fn add(&mut self, plan: &Plan) -> Option<u32> {
         let (session, protocol) = (plan.session, plan.inside.protocol);
-        let held = self.held.pool.get(plan.held)?;
-        let end = PublicEnd {
-            block: held.id(),
-            port: held.first + plan.offset,
-            protocol,
-        };
+        let end = self.held.pool.get(plan.held)?.end(plan.offset, protocol);
         let mapping = Mapping::new(end, &plan.inside, plan.life, (plan.filters, plan.is_forward));
         let number = self.records.put(self.keys.public(end), &mapping)?;
         self.held.map_port(plan.held, protocol, plan.offset);
-        self.by_inside.insert(self.keys.inside(&plan.inside).0, number);
+        let port = end.port.into();
+        self.by_inside.insert(self.keys.inside(&plan.inside).0, port);
         if let Some(owner) = self.sessions.get_mut(session.index()) {
             owner.mappings += 1;
             owner.used[protocol as usize] += 1;
@@ -355,8 +406,8 @@ impl Mappings {
             return;
         };
         let protocol = mapping.protocol();
-        self.by_inside
-            .remove(self.keys.inside(&mapping.inside()).0, number);
+        let hash = self.keys.inside(&mapping.inside());
+        self.by_inside.remove(hash.0, mapping.port.into());
         self.records.take(self.keys.public(mapping.end()), number);
         let session = self.session_of(&mapping);
         if let Some((held, block)) = self.held.of_id(mapping.block()) {
@@ -400,7 +451,7 @@ impl Mappings {
         self.inbound_by(self.keys.public(end), end, remote, segment, now)
     }
 
-    /// The same, by the hash that [`prefetch_inbound`](Self::prefetch_inbound) gave for the same port.
+    /// The same, by the hash that [`public_hash`](Self::public_hash) gave for the same port.
     ///
     /// # Errors
     /// As [`inbound`](Self::inbound).
@@ -439,7 +490,7 @@ impl Mappings {
         inside: &Inside,
         now: Nanos,
     ) -> Option<([u8; 4], u16)> {
-        let (_, mapping, public) = self.find_inside_by(self.keys.inside(inside), session, inside)?;
+        let (_, mapping, public) = self.find_anywhere(self.keys.inside(inside), session, inside)?;
         mapping.is_live(ticks(now)).then_some((public, mapping.port))
     }
 
@@ -458,9 +509,7 @@ impl Mappings {
         };
         let mapping = self.records.get(self.find_public(end)?)?;
         let session = self.session_of(&mapping)?;
-        mapping
-            .is_live(ticks(now))
-            .then(|| (session, mapping.inside()))
+        mapping.is_live(ticks(now)).then(|| (session, mapping.inside()))
     }
 
     /// Looks at as many places for mappings as time has passed for, 256 at most, and takes out those that are dead. For

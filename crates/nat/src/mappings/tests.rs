@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use flow::{Nanos, SessionIndex};
 
-use super::table::MOST_LOOKS;
+use super::table::{MOST_LOOKS, MOST_TRIED};
 use super::*;
 use crate::pools::{BLOCK_BITS, BlockId, Filtering, Lifetimes, MOST_BLOCKS, NatLimits, PortBlock};
 
@@ -89,7 +89,8 @@ impl Mappings {
             assert_eq!(self.find_inside(session, &inside), Some(number));
             assert_eq!(self.find_public(mapping.end()), Some(number));
             let (held, block) = self.held.of_id(mapping.block()).expect("it");
-            let public = self.public_address(session, mapping.block()).expect("one of its blocks");
+            let anywhere = self.find_anywhere(self.keys.inside(&inside), session, &inside);
+            let public = anywhere.expect("a mapping of its session").2;
             assert_eq!((block.session(), block.address), (session, public));
             let offset = block.offset(mapping.port).expect("a port of the block");
             assert!(self.held.is_mapped(held, inside.protocol, offset));
@@ -125,9 +126,18 @@ impl Mappings {
             let own: Vec<_> = self.blocks(SessionIndex(session)).collect();
             assert_eq!(own.len(), usize::from(owner.blocks));
             let first = self.firsts[session as usize];
-            let known = first.block.checked_sub(1).map(|block| (BlockId(block), first.address));
-            let expected = own.first().map(|(id, block)| (*id, block.address.octets()));
-            assert_eq!(known, expected);
+            let is_first = |port: u16| {
+                own.first()
+                    .is_some_and(|(_, block)| block.ports().contains(&port))
+            };
+            assert!(
+                (0..=u16::MAX)
+                    .step_by(16)
+                    .all(|port| first.has(port) == is_first(port))
+            );
+            if let Some((id, block)) = own.first() {
+                assert_eq!((first.block, first.address), (id.0, block.address.octets()));
+            }
             let ports: u32 = own.iter().map(|(_, block)| 1 << block.bits).sum();
             let free = self.use_of(SessionIndex(session)).ports_free;
             assert_eq!(free, used.map(|used| ports - used));

@@ -186,6 +186,31 @@ struct Range {
     pool: NatPoolId,
     /// The number of the first block of the first address.
     base: u32,
+    /// As of the pool's [`blocks_of_address`](NatPool::blocks_of_address), and its size of blocks.
+    from: u32,
+    each: u32,
+    bits: u8,
+}
+
+/// A public address of a pool, and where its blocks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublicAddress {
+    /// The pool.
+    pub pool: NatPoolId,
+    /// The number of its first block.
+    base: u32,
+    from: u32,
+    each: u32,
+    bits: u8,
+}
+
+impl PublicAddress {
+    /// The block of a port; `None` where the pool has it not.
+    #[inline]
+    pub fn block(&self, port: u16) -> Option<BlockId> {
+        let number = (u32::from(port) >> self.bits).wrapping_sub(self.from);
+        (number < self.each).then(|| BlockId(self.base + number))
+    }
 }
 
 /// Pools, with their blocks numbered.
@@ -230,7 +255,7 @@ impl Numbering {
         if !BLOCK_BITS.contains(&pool.block_bits) {
             return Err(PoolError::BlockSize(pool.name.clone()));
         }
-        let (_, each) = pool.blocks_of_address();
+        let (from, each) = pool.blocks_of_address();
         if each == 0 || pool.addresses.iter().all(RangeInclusive::is_empty) {
             return Err(PoolError::Empty(pool.name.clone()));
         }
@@ -247,6 +272,9 @@ impl Numbering {
                 last,
                 pool: id,
                 base: self.blocks,
+                from,
+                each,
+                bits: pool.block_bits,
             });
             self.blocks = end as u32;
         }
@@ -297,6 +325,19 @@ impl Numbering {
         (range.vrf == vrf && address <= range.last).then_some(range)
     }
 
+    /// An address of an address space, if it is one of a pool.
+    #[inline]
+    pub fn public_address(&self, vrf: VrfId, address: Ipv4Addr) -> Option<PublicAddress> {
+        let range = self.range(vrf, address.to_bits())?;
+        Some(PublicAddress {
+            pool: range.pool,
+            base: range.base + (address.to_bits() - range.first) * range.each,
+            from: range.from,
+            each: range.each,
+            bits: range.bits,
+        })
+    }
+
     /// The pool that an address of an address space is of.
     #[inline]
     pub fn pool_of(&self, vrf: VrfId, address: Ipv4Addr) -> Option<NatPoolId> {
@@ -306,26 +347,19 @@ impl Numbering {
     /// The block of a port of a public address; `None` where no pool has it.
     #[inline]
     pub fn block_of(&self, vrf: VrfId, address: Ipv4Addr, port: u16) -> Option<BlockId> {
-        let range = self.range(vrf, address.to_bits())?;
-        let pool = self.pool(range.pool)?;
-        let (from, each) = pool.blocks_of_address();
-        let number = (u32::from(port) >> pool.block_bits).checked_sub(from)?;
-        let address = address.to_bits() - range.first;
-        (number < each).then(|| BlockId(range.base + address * each + number))
+        self.public_address(vrf, address)?.block(port)
     }
 
     /// The block with this number, and its pool.
     pub fn block(&self, id: BlockId) -> Option<(NatPoolId, PortBlock)> {
         let behind = self.by_block.partition_point(|range| range.base <= id.0);
         let range = self.by_block.get(behind.checked_sub(1)?)?;
-        let pool = self.pool(range.pool)?;
-        let (from, each) = pool.blocks_of_address();
-        let (address, number) = ((id.0 - range.base) / each, (id.0 - range.base) % each);
+        let (address, number) = ((id.0 - range.base) / range.each, (id.0 - range.base) % range.each);
         (address <= range.last - range.first).then(|| {
             let block = PortBlock {
                 address: Ipv4Addr::from_bits(range.first + address),
-                first: ((from + number) << pool.block_bits) as u16,
-                bits: pool.block_bits,
+                first: ((range.from + number) << range.bits) as u16,
+                bits: range.bits,
             };
             (range.pool, block)
         })

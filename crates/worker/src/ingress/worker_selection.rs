@@ -131,7 +131,8 @@ pub(crate) fn select_workers<B: PacketBuf>(
             Side::Plain { vrf } => {
                 let public = pools.and_then(|pools| {
                     let packet = PublicPacket::new(&packets[index], descriptor, keys, index)?;
-                    packet.is_public(pools, vrf).then(|| packet.block(pools, vrf))
+                    let address = packet.public_address(pools, vrf)?;
+                    Some(packet.block(pools, vrf, address))
                 });
                 match (public, keys.destination(index, descriptor.family)) {
                     // What is for no session ends here.

@@ -37,12 +37,16 @@ impl NatStage {
                 continue;
             };
             let pools = self.network.nat().pools();
-            if !packet.is_public(pools, vrf) {
+            let Some(address) = packet.public_address(pools, vrf) else {
                 continue;
-            }
-            let end = packet.public_end(pools, vrf);
-            let end = end.map(|end| (end, self.mappings.prefetch_inbound(end)));
+            };
+            let end = packet.public_end(pools, vrf, address);
+            let end = end.map(|end| (end, self.mappings.public_hash(end)));
             arrivals.push(Arrival { packet, end });
+        }
+        // In a loop of its own: few of the processor's loads wait at a time where much is between them.
+        for (_, hash) in arrivals.iter().filter_map(|arrival| arrival.end) {
+            self.mappings.prefetch_inbound(hash);
         }
         for Arrival { packet, end } in &arrivals {
             let index = usize::from(packet.index);

@@ -65,16 +65,12 @@ impl NatStage {
                 index: index as u8,
                 session,
                 message,
-                inside: inside.map(|inside| (inside, self.mappings.prefetch_outbound(&inside))),
+                inside: inside.map(|inside| (inside, self.mappings.seek(&inside))),
                 remote: key.destination,
                 protocol: ip_protocol(&burst.packets[index], descriptor, key),
             });
         }
-        for departure in &departures {
-            if let Some((_, hash)) = departure.inside {
-                self.mappings.prefetch_found_outbound(departure.session, hash);
-            }
-        }
+        self.look_ahead(&mut departures);
         for departure in &departures {
             let index = usize::from(departure.index);
             match self.map_one(departure, (events, stats), now) {
@@ -87,6 +83,26 @@ impl NatStage {
             }
         }
         self.departures = departures;
+    }
+
+    /// Asks for what the packets' mappings take, for all of them at a time.
+    fn look_ahead(&self, departures: &mut [Departure]) {
+        let mappings = &self.mappings;
+        for departure in &*departures {
+            if let Some((_, expected)) = &departure.inside {
+                mappings.prefetch_index(departure.session, expected);
+            }
+        }
+        for departure in &mut *departures {
+            if let Some((inside, expected)) = &mut departure.inside {
+                mappings.expect(expected, departure.session, inside);
+            }
+        }
+        for departure in departures {
+            if let Some((_, expected)) = &departure.inside {
+                mappings.prefetch_outbound(departure.session, expected);
+            }
+        }
     }
 
     /// The pool of a session that has one.
@@ -150,7 +166,7 @@ impl NatStage {
         let Departure {
             session,
             message,
-            inside,
+            ref inside,
             remote,
             ..
         } = *departure;
@@ -161,9 +177,9 @@ impl NatStage {
             let address = self.public_address(session).ok_or(DropReason::NatNoPort)?;
             return Ok(Endpoint { address, port: 0 });
         }
-        let (inside, hash) = inside.ok_or(DropReason::NatProtocol)?;
+        let (inside, expected) = inside.as_ref().ok_or(DropReason::NatProtocol)?;
         if is_known_only {
-            let known = self.mappings.lookup_inside(session, &inside, now);
+            let known = self.mappings.lookup_inside(session, inside, now);
             let (address, port) = known.ok_or(DropReason::NatNoMapping)?;
             return Ok(Endpoint { address, port });
         }
@@ -173,7 +189,7 @@ impl NatStage {
         };
         let sent = self
             .mappings
-            .outbound_by(hash, (session, inside), remote, segment, now);
+            .outbound_by(expected, (session, inside), remote, segment, now);
         match sent {
             Ok(Outbound {
                 public,

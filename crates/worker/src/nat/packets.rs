@@ -1,8 +1,8 @@
 //! The packets of a burst that a NAT is for, and the ends of the mappings that they belong to.
 
 use flow::{SessionIndex, VrfId};
-use nat::mappings::{Inside, InsideHash, Protocol, PublicEnd, PublicHash};
-use nat::pools::{BlockId, NatPools};
+use nat::mappings::{Expected, Inside, Protocol, PublicEnd, PublicHash};
+use nat::pools::{BlockId, NatPools, PublicAddress};
 use packet::PacketBuf;
 use packet::icmp_rewrite::Quoted;
 
@@ -47,37 +47,49 @@ impl PublicPacket {
         })
     }
 
-    /// Whether it is for a public address of a pool.
+    /// The public address of a pool that it is for.
     #[inline]
-    pub fn is_public(&self, pools: &NatPools, vrf: VrfId) -> bool {
-        pools.pool_of(vrf, self.destination.into()).is_some()
+    pub fn public_address(&self, pools: &NatPools, vrf: VrfId) -> Option<PublicAddress> {
+        pools.public_address(vrf, self.destination.into())
     }
 
     /// The block that it is for, if pools have one.
     #[inline]
-    pub fn block(&self, pools: &NatPools, vrf: VrfId) -> Option<BlockId> {
-        self.public_end(pools, vrf).map(|end| end.block)
+    pub fn block(&self, pools: &NatPools, vrf: VrfId, address: PublicAddress) -> Option<BlockId> {
+        self.public_end(pools, vrf, address).map(|end| end.block)
     }
 
-    /// The public end of the mapping that it is for.
+    /// The public end of the mapping that it is for, which has come to this address.
     #[inline]
-    pub(super) fn public_end(&self, pools: &NatPools, vrf: VrfId) -> Option<PublicEnd> {
-        let (address, port, protocol) = match self.message {
-            Message::Ports(protocol, _) => (self.destination, self.ports[1], protocol),
-            Message::Later => (self.destination, self.ports[1], Protocol::of(self.protocol)?),
-            Message::Query { id, asks: false } => (self.destination, id, Protocol::Icmp),
-            Message::Error(Quoted { ends, protocol }) => {
-                (ends.source, ends.source_port, Protocol::of(protocol)?)
-            }
+    pub(super) fn public_end(
+        &self,
+        pools: &NatPools,
+        vrf: VrfId,
+        address: PublicAddress,
+    ) -> Option<PublicEnd> {
+        let (port, protocol) = match self.message {
+            Message::Ports(protocol, _) => (self.ports[1], protocol),
+            Message::Later => (self.ports[1], Protocol::of(self.protocol)?),
+            Message::Query { id, asks: false } => (id, Protocol::Icmp),
+            Message::Error(quoted) => return end_of_quoted(pools, vrf, quoted),
             Message::Query { asks: true, .. } | Message::Other => return None,
         };
-        let block = pools.block_of(vrf, address.into(), port)?;
         Some(PublicEnd {
-            block,
+            block: address.block(port)?,
             port,
             protocol,
         })
     }
+}
+
+/// The public end of the mapping by which the packet has left that an error quotes.
+#[cold]
+fn end_of_quoted(pools: &NatPools, vrf: VrfId, Quoted { ends, protocol }: Quoted) -> Option<PublicEnd> {
+    Some(PublicEnd {
+        block: pools.block_of(vrf, ends.source.into(), ends.source_port)?,
+        port: ends.source_port,
+        protocol: Protocol::of(protocol)?,
+    })
 }
 
 /// A packet that leaves.
@@ -86,8 +98,8 @@ pub(super) struct Departure {
     pub index: u8,
     pub session: SessionIndex,
     pub message: Message,
-    /// The UE's own end of the mapping, with the hash by which that is found; `None` where it belongs to none.
-    pub inside: Option<(Inside, InsideHash)>,
+    /// The UE's own end of the mapping, and where that is expected; `None` where it belongs to none.
+    pub inside: Option<(Inside, Expected)>,
     pub remote: [u8; 4],
     /// Of its IP header.
     pub protocol: u8,

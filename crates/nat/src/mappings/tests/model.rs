@@ -7,6 +7,9 @@ use super::*;
 /// Whose mapping, and of which endpoint.
 pub(super) type Key = (u32, Inside);
 
+/// A search for a port: what for, from which hash on, and which ports are preferred.
+pub(super) type Search<'a> = (Key, usize, &'a dyn Fn((BlockId, u16, Protocol)) -> bool);
+
 /// A mapping.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
@@ -191,10 +194,10 @@ impl Model {
         (ports, ports - used.count())
     }
 
-    /// `start` is the hash from which the search for a port begins.
+    /// `start` is the hash from which the search for a port begins, and `has_room` knows which ports are preferred.
     pub fn outbound(
         &mut self,
-        (key, start): (Key, usize),
+        (key, start, has_room): Search<'_>,
         remote: [u8; 4],
         segment: Segment,
         now: Nanos,
@@ -203,7 +206,7 @@ impl Model {
             if self.entries.contains_key(&key) {
                 self.remove(key, now);
             }
-            return self.begin((key, start), remote, segment, now);
+            return self.begin((key, start, has_room), remote, segment, now);
         }
         let mut entry = self.entries[&key].clone();
         if entry
@@ -267,7 +270,7 @@ impl Model {
 
     fn begin(
         &mut self,
-        (key, start): (Key, usize),
+        (key, start, has_room): Search<'_>,
         remote: [u8; 4],
         segment: Segment,
         now: Nanos,
@@ -299,9 +302,11 @@ impl Model {
         }
         let place = owner.blocks.iter().find_map(|(id, block)| {
             let size = block.ports().count();
-            let mut ports = (0..size).map(|step| block.first + ((start + step) % size) as u16);
-            let port = ports.find(|port| self.at(*id, *port, key.1.protocol).is_none())?;
-            Some((*id, block.address, port))
+            let ports = (0..size).map(|step| block.first + ((start + step) % size) as u16);
+            let is_free = |port: &u16| self.at(*id, *port, key.1.protocol).is_none();
+            let free: Vec<u16> = ports.filter(is_free).take(MOST_TRIED).collect();
+            let port = free.iter().find(|port| has_room((*id, **port, key.1.protocol)));
+            Some((*id, block.address, *port.or_else(|| free.first())?))
         });
         let (block, address, port) = place.unwrap();
         let mut entry = Entry {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::model::{Key, Model};
 use super::*;
+use crate::mappings::lifetime::ticks;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -130,7 +131,22 @@ impl World {
                 let place = self.place[session as usize];
                 let (table, model) = (&mut self.tables[place], &mut self.models[place]);
                 let start = table.keys.port(&inside);
-                let expected = model.outbound(((session, inside), start), far(remote), segment, now);
+                // A dead mapping of the endpoint makes room before a port is chosen.
+                if let Some(number) = table.find_inside(SessionIndex(session), &inside)
+                    && table.lookup_inside(SessionIndex(session), &inside, now).is_none()
+                {
+                    table.expire(number, ticks(now));
+                }
+                let has_room = |(block, port, protocol)| {
+                    let end = PublicEnd {
+                        block,
+                        port,
+                        protocol,
+                    };
+                    table.records.has_room_at(table.keys.public(end))
+                };
+                let search = ((session, inside), start, &has_room as &dyn Fn(_) -> bool);
+                let expected = model.outbound(search, far(remote), segment, now);
                 let sent = table.outbound(SessionIndex(session), inside, far(remote), segment, now);
                 assert_eq!(sent, expected);
             }
