@@ -43,7 +43,7 @@ use crate::control_channel::event_queue::EventQueue;
 use crate::control_channel::{MappingsWanted, SessionNatStatus};
 use crate::nat::endpoint::Endpoint;
 use crate::nat::message::Message;
-use crate::nat::packets::{Arrival, Departure};
+use crate::nat::packets::{Arrival, Departure, NewSource};
 use crate::stats::Stats;
 use crate::trace::TracedTranslation;
 use crate::view::NatCounts;
@@ -65,9 +65,11 @@ pub(crate) struct NatStage {
     settings: NatSettings,
     /// When blocks are looked at again.
     blocks_due: Nanos,
-    /// Of this burst, by index: the source that a packet of a UE is to get, what the packet is, and by which forward it
-    /// was to leave then.
-    sources: Box<[(Endpoint, Message, u8); BURST]>,
+    /// Of this burst, by index: the source that a packet of a UE is to get.
+    sources: Box<[NewSource; BURST]>,
+    /// What those are that have something else than ports: bit n of `special` is index n.
+    messages: Box<[Message; BURST]>,
+    special: u64,
     /// Packets of this burst that are to get one: bit n is index n.
     mapped: u64,
     /// Those that have got it.
@@ -131,7 +133,9 @@ impl NatStage {
             pools: vec![0; config.max_sessions].into(),
             settings,
             blocks_due: Nanos::ZERO,
-            sources: Box::new([(Endpoint::default(), Message::Other, 0); BURST]),
+            sources: Box::new([NewSource::default(); BURST]),
+            messages: Box::new([Message::Other; BURST]),
+            special: 0,
             mapped: 0,
             own: 0,
             translated: 0,
@@ -318,7 +322,7 @@ impl NatStage {
         let is_destination = self.has_admitted(index);
         let (public, inside, side) = match is_destination {
             true => (self.destinations[place], key.destination, 1),
-            false if self.translated >> place & 1 == 1 => (self.sources[place].0, key.source, 0),
+            false if self.translated >> place & 1 == 1 => (self.sources[place].end, key.source, 0),
             false => return None,
         };
         let has_ports = matches!(key.protocol, proto::TCP | proto::UDP);

@@ -42,7 +42,7 @@ impl Protocol {
 }
 
 /// An endpoint of a session, as the session knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Inside {
     /// Its address.
     pub address: [u8; 4],

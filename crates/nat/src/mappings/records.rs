@@ -102,7 +102,7 @@ impl Records {
 
     /// The line where a mapping is first looked for.
     #[inline]
-    fn home(&self, hash: PublicHash) -> usize {
+    pub fn home(&self, hash: PublicHash) -> usize {
         ((u128::from(hash.0) * self.lines.len() as u128) >> 64) as usize
     }
 

@@ -134,7 +134,7 @@ impl Mappings {
         flow::prefetch::nth(&self.firsts, session.index());
     }
 
-    /// The third step: where the mapping of an endpoint is, by the index, or may be made.
+    /// The third step: finds where the mapping of an endpoint is, by the index, or may be made.
     #[inline]
     pub fn expect(&self, expected: &mut Expected, session: SessionIndex, inside: &Inside) {
         let Some(first) = self.firsts.get(session.index()) else {

@@ -130,9 +130,11 @@ impl Mappings {
                 own.first()
                     .is_some_and(|(_, block)| block.ports().contains(&port))
             };
+            let ends = own
+                .iter()
+                .flat_map(|(_, block)| [block.first, *block.ports().end()]);
             assert!(
-                (0..=u16::MAX)
-                    .step_by(16)
+                ends.chain([0, u16::MAX])
                     .all(|port| first.has(port) == is_first(port))
             );
             if let Some((id, block)) = own.first() {

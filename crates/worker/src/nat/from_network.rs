@@ -41,29 +41,35 @@ impl NatStage {
                 continue;
             };
             let end = packet.public_end(pools, vrf, address);
-            let end = end.map(|end| (end, self.mappings.public_hash(end)));
-            arrivals.push(Arrival { packet, end });
+            arrivals.push(Arrival {
+                index: index as u8,
+                end,
+                hash: end.map_or_else(PublicHash::default, |end| self.mappings.public_hash(end)),
+            });
         }
-        // In a loop of its own: few of the processor's loads wait at a time where much is between them.
-        for (_, hash) in arrivals.iter().filter_map(|arrival| arrival.end) {
-            self.mappings.prefetch_inbound(hash);
+        // In a loop of its own, as those of UEs' packets.
+        for arrival in &arrivals {
+            self.mappings.prefetch_inbound(arrival.hash);
         }
-        for Arrival { packet, end } in &arrivals {
-            let index = usize::from(packet.index);
+        for Arrival { index, end, hash } in &arrivals {
+            let index = usize::from(*index);
             let (buf, descriptor) = (&mut packets[index], &mut descriptors[index]);
             if descriptor.flags.lacks_ports() {
                 descriptor.fate = await_first(is_awaited);
                 continue;
             }
-            let admitted = match end {
-                Some(end) => self.admit_one(buf, descriptor, packet, *end, now),
+            let packet = PublicPacket::new(buf, descriptor, keys, index);
+            let admitted = match packet.zip(*end) {
+                Some((packet, end)) => self.admit_one((buf, descriptor, index), &packet, (end, *hash), now),
                 None => Err(DropReason::NatNoMapping),
             };
             match admitted {
                 Ok(inside) => {
                     let key = &mut keys.v4[index % BURST];
                     key.destination = inside.address;
-                    if matches!(packet.message, Message::Ports(..) | Message::Later) {
+                    let has_ports =
+                        |packet: &PublicPacket| matches!(packet.message, Message::Ports(..) | Message::Later);
+                    if packet.as_ref().is_some_and(has_ports) {
                         key.ports[1] = inside.port;
                     }
                 }
@@ -120,10 +126,10 @@ impl NatStage {
     ///
     /// # Errors
     /// [`DropReason::NatNoMapping`], and those of a packet that cannot be rewritten.
+    #[inline(always)]
     fn admit_one<B: PacketBuf>(
         &mut self,
-        buf: &mut B,
-        descriptor: &Descriptor,
+        (buf, descriptor, index): (&mut B, &Descriptor, usize),
         packet: &PublicPacket,
         end: (PublicEnd, PublicHash),
         now: Nanos,
@@ -151,13 +157,13 @@ impl NatStage {
             };
             Rewrite::new(&to(public), &to(inside)).apply(bytes)?;
         }
-        let index = usize::from(packet.index);
         self.destinations[index % BURST] = public;
         self.admitted |= 1 << (index % BURST);
         Ok(inside)
     }
 
     /// The UE's own end of the mapping that a packet is for, if that lets it pass.
+    #[inline(always)]
     fn inside_of(
         &mut self,
         packet: &PublicPacket,

@@ -11,7 +11,7 @@ use rules::classifier::Side;
 use super::NatStage;
 use super::endpoint::Endpoint;
 use super::message::{Message, message, user_packet};
-use super::packets::{Departure, inside_of};
+use super::packets::{Departure, NewSource, inside_of};
 use crate::apply_rules::context::live;
 use crate::burst::Burst;
 use crate::burst::batch::BURST;
@@ -32,7 +32,7 @@ impl NatStage {
         (events, stats): (&mut EventQueue, &mut Stats),
         now: Nanos,
     ) {
-        (self.mapped, self.own, self.translated) = (0, 0, 0);
+        (self.mapped, self.own, self.translated, self.special) = (0, 0, 0, 0);
         let mut departures = std::mem::take(&mut self.departures);
         departures.clear();
         for index in 0..burst.packets.len() {
@@ -61,23 +61,32 @@ impl NatStage {
                 port: key.ports[0],
             };
             let inside = inside_of(message, source);
+            let has_inside = inside.is_some();
+            let inside = inside.unwrap_or_default();
             departures.push(Departure {
                 index: index as u8,
+                has_inside,
+                inside,
                 session,
-                message,
-                inside: inside.map(|inside| (inside, self.mappings.seek(&inside))),
-                remote: key.destination,
-                protocol: ip_protocol(&burst.packets[index], descriptor, key),
+                expected: self.mappings.seek(&inside),
             });
         }
         self.look_ahead(&mut departures);
         for departure in &departures {
             let index = usize::from(departure.index);
-            match self.map_one(departure, (events, stats), now) {
-                Ok(source) => {
-                    let forward = burst.descriptors[index].verdict.forward;
-                    self.sources[index % BURST] = (source, departure.message, forward);
+            let (buf, descriptor) = (&burst.packets[index], &burst.descriptors[index]);
+            let key = &burst.keys.v4[index % BURST];
+            let message = message(buf, descriptor, key.protocol);
+            let packet = (message, key.destination, || ip_protocol(buf, descriptor, key));
+            match self.map_one(departure, packet, (events, stats), now) {
+                Ok(end) => {
+                    let forward = descriptor.verdict.forward;
+                    self.sources[index % BURST] = NewSource { end, forward };
                     self.mapped |= 1 << (index % BURST);
+                    if !matches!(message, Message::Ports(..)) {
+                        self.special |= 1 << (index % BURST);
+                        self.messages[index % BURST] = message;
+                    }
                 }
                 Err(reason) => refuse(burst, index, reason),
             }
@@ -85,23 +94,19 @@ impl NatStage {
         self.departures = departures;
     }
 
-    /// Asks for what the packets' mappings take, for all of them at a time.
+    /// Asks for what the packets' mappings take, in loops that do little else: a prefetch that waits for a translation
+    /// of its address holds all that is behind it, and so the next one, unless that is near.
+    #[inline]
     fn look_ahead(&self, departures: &mut [Departure]) {
         let mappings = &self.mappings;
         for departure in &*departures {
-            if let Some((_, expected)) = &departure.inside {
-                mappings.prefetch_index(departure.session, expected);
-            }
+            mappings.prefetch_index(departure.session, &departure.expected);
         }
         for departure in &mut *departures {
-            if let Some((inside, expected)) = &mut departure.inside {
-                mappings.expect(expected, departure.session, inside);
-            }
+            mappings.expect(&mut departure.expected, departure.session, &departure.inside);
         }
         for departure in departures {
-            if let Some((_, expected)) = &departure.inside {
-                mappings.prefetch_outbound(departure.session, expected);
-            }
+            mappings.prefetch_outbound(departure.session, &departure.expected);
         }
     }
 
@@ -157,27 +162,26 @@ impl NatStage {
     }
 
     /// The public address and port of one packet.
+    #[inline(always)]
     fn map_one(
         &mut self,
         departure: &Departure,
+        (message, remote, protocol): (Message, [u8; 4], impl Fn() -> u8),
         (events, stats): (&mut EventQueue, &mut Stats),
         now: Nanos,
     ) -> Result<Endpoint, DropReason> {
-        let Departure {
-            session,
-            message,
-            ref inside,
-            remote,
-            ..
-        } = *departure;
+        let session = departure.session;
         let is_known_only = matches!(message, Message::Error(_) | Message::Query { asks: false, .. });
         if let Message::Later = message {
             // Without its first one, what has no mappings would leave with a public address, too.
-            Protocol::of(departure.protocol).ok_or(DropReason::NatProtocol)?;
+            Protocol::of(protocol()).ok_or(DropReason::NatProtocol)?;
             let address = self.public_address(session).ok_or(DropReason::NatNoPort)?;
             return Ok(Endpoint { address, port: 0 });
         }
-        let (inside, expected) = inside.as_ref().ok_or(DropReason::NatProtocol)?;
+        if !departure.has_inside {
+            return Err(DropReason::NatProtocol);
+        }
+        let (inside, expected) = (&departure.inside, &departure.expected);
         if is_known_only {
             let known = self.mappings.lookup_inside(session, inside, now);
             let (address, port) = known.ok_or(DropReason::NatNoMapping)?;
@@ -228,7 +232,11 @@ impl NatStage {
                 continue;
             }
             let key = &burst.keys.v4[index % BURST];
-            let (source, message, forward) = self.sources[index % BURST];
+            let NewSource { end: source, forward } = self.sources[index % BURST];
+            let message = match self.special >> (index % BURST) & 1 {
+                0 => Message::Ports(Protocol::Udp, Segment::Within),
+                _ => self.messages[index % BURST],
+            };
             // A quota may have sent it another way.
             let is_diverted = descriptor.verdict.forward != forward;
             if is_diverted

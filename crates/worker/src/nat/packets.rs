@@ -14,7 +14,6 @@ use crate::burst::descriptor::{Descriptor, Family, Keys};
 /// A packet of a data network's, and what it is to a NAT.
 #[derive(Clone, Copy)]
 pub(crate) struct PublicPacket {
-    pub(super) index: u8,
     pub(super) message: Message,
     pub(super) source: [u8; 4],
     pub(super) destination: [u8; 4],
@@ -22,11 +21,13 @@ pub(crate) struct PublicPacket {
     pub(super) protocol: u8,
 }
 
-/// A packet to a public address, and the mapping that it is for with the hash by which that is found.
+/// A packet to a public address, and the mapping that it is for with the hash by which that is found. What else it is
+/// is read again when its turn comes: that is less than to write it down.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
-    pub packet: PublicPacket,
-    pub end: Option<(PublicEnd, PublicHash)>,
+    pub index: u8,
+    pub end: Option<PublicEnd>,
+    pub hash: PublicHash,
 }
 
 impl PublicPacket {
@@ -38,7 +39,6 @@ impl PublicPacket {
         }
         let key = &keys.v4[index % BURST];
         Some(Self {
-            index: index as u8,
             message: message(buf, descriptor, key.protocol),
             source: key.source,
             destination: key.destination,
@@ -92,17 +92,25 @@ fn end_of_quoted(pools: &NatPools, vrf: VrfId, Quoted { ends, protocol }: Quoted
     })
 }
 
-/// A packet that leaves.
+/// A packet that leaves. What else it is is read again when its turn comes, as that of an [`Arrival`].
 #[derive(Clone, Copy)]
 pub(super) struct Departure {
     pub index: u8,
+    /// Whether it belongs to a mapping.
+    pub has_inside: bool,
+    /// The UE's own end of the mapping.
+    pub inside: Inside,
     pub session: SessionIndex,
-    pub message: Message,
-    /// The UE's own end of the mapping, and where that is expected; `None` where it belongs to none.
-    pub inside: Option<(Inside, Expected)>,
-    pub remote: [u8; 4],
-    /// Of its IP header.
-    pub protocol: u8,
+    /// Where the mapping is expected.
+    pub expected: Expected,
+}
+
+/// The public source that a packet of a UE is to get.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct NewSource {
+    pub(super) end: Endpoint,
+    /// By which forward the packet was to leave then.
+    pub(super) forward: u8,
 }
 
 /// The UE's own end of the mapping that a packet with this source belongs to; `None` where it belongs to none.

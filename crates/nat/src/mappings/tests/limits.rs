@@ -192,3 +192,75 @@ fn blocks_of_every_size_have_all_their_ports() {
         table.check();
     }
 }
+
+#[test]
+fn blocks_of_two_addresses_with_the_same_ports_are_told_apart() {
+    let mut table = table_of(&config(), policy(), 0);
+    for (number, last) in [(0, 1), (1, 2), (2, 1)] {
+        let (id, own) = block(number, 4);
+        let ports = block(number % 2, 4).1;
+        let address = Ipv4Addr::new(203, 0, 113, last);
+        // Blocks 0 and 1 have other ports of other addresses; block 2 has those of block 0 at the address of block 1.
+        let (first, address) = match number {
+            2 => (ports.first, Ipv4Addr::new(203, 0, 113, 2)),
+            _ => (own.first, address),
+        };
+        let block = PortBlock {
+            address,
+            first,
+            ..own
+        };
+        table.grant(SESSION, id, block, Nanos::ZERO).unwrap();
+    }
+    let mut ends = std::collections::HashSet::new();
+    for _ in 0..2 {
+        for port in 0..48 {
+            let sent = table.udp(port, Nanos::ZERO).unwrap();
+            ends.insert((sent.public, sent.port));
+        }
+        // Each has its own, and has it again.
+        assert_eq!(ends.len(), 48);
+        table.check();
+    }
+    assert_eq!(table.udp(48, Nanos::ZERO), Err(Refusal::NoPort));
+}
+
+#[test]
+fn nearly_all_mappings_of_a_full_table_are_in_their_home_lines() {
+    let config = MappingsConfig {
+        mappings: 8_192,
+        sessions: 128,
+        blocks: 128,
+        held_blocks: 128,
+        ..config()
+    };
+    let mut table = Mappings::new(&config).unwrap();
+    for number in 0..128 {
+        let session = SessionIndex(number);
+        table.set_session(session, policy());
+        let block = PortBlock {
+            address: Ipv4Addr::from_bits(0xcb00_7100 + number),
+            first: 1_024,
+            bits: 7,
+        };
+        table.grant(session, BlockId(number), block, Nanos::ZERO).unwrap();
+    }
+    for port in 0..64 {
+        for number in 0..128 {
+            let inside = Inside {
+                address: [10, 0, 0, number],
+                ..inside(port, Protocol::Udp)
+            };
+            let session = SessionIndex(number.into());
+            let sent = table.outbound(session, inside, REMOTE, Segment::Within, Nanos::ZERO);
+            assert!(sent.is_ok());
+        }
+    }
+    assert_eq!(table.stats().mappings, 8_192);
+    let away = table.records.iter().filter(|(number, mapping)| {
+        let home = table.records.home(table.keys.public(mapping.end()));
+        home != *number as usize / 4
+    });
+    assert!(away.count() < 8_192 / 50);
+    table.check();
+}
