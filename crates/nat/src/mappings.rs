@@ -5,14 +5,17 @@
 //! keeps it; what comes from outside is let through if there is a live one, and if the session's
 //! [`Filtering`](crate::pools::Filtering) lets it (RFC 4787 §5).
 //!
-//! Nothing is allocated after start. A lookup reads a line of an index and one or two lines of a mapping, which can be
-//! asked for before. A mapping whose lifetime is over is dead at once; its port is free again when [`Mappings::age`]
-//! has come by, which looks at the whole table every [`ROUND`].
+//! Nothing is allocated after start. By a public port a mapping is found in one line; by an endpoint in three, of an
+//! index, of the session's first block and of the mapping. All can be asked for before. A mapping of another block than
+//! the first one is searched for in the session's blocks, in their order, which takes longer. A mapping whose lifetime
+//! is over is dead at once; its port is free again when [`Mappings::age`] has come by, which looks at the whole table
+//! every [`ROUND`].
 //!
-//! The first port that is tried for an endpoint is a keyed hash of it: others do not know it (RFC 6056 §3.3), and a
-//! table that was lost gives most endpoints the ports that they had, if it is made anew with the same key. Blocks are
-//! used in the order in which they were granted, the first one until all its ports are taken, so that the others become
-//! idle and can be returned.
+//! The first port that is tried for an endpoint is a keyed hash of it: others do not know it (RFC 6056 §3.3). Of the
+//! first free ones from there on, one is taken whose place in memory has room, so that a search seldom reads another
+//! line. A table that was lost gives most endpoints the ports that they had, if it is made anew with the same key.
+//! Blocks are used in the order in which they were granted, the first one until all its ports are taken, so that the
+//! others become idle and can be returned.
 //!
 //! A port forward's mapping is there as long as its session holds the block, and anyone may send to it.
 //!

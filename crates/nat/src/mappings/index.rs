@@ -1,8 +1,9 @@
 //! A hash index of numbers, in buckets of a line: a search reads one line, and seldom another.
 //!
 //! A slot has 32 bits: one more than a number, and above it as many bits of the hash as there is room for, so that a
-//! search seldom looks at an item that is not meant. A number may be there more than once. Where a bucket is full, the next one takes the number ([`Passed`]).
-//! The hashes are the caller's, and keyed: a sender that chooses what is hashed cannot choose where it goes.
+//! search seldom looks at an item that is not meant. A number may be there more than once. Where a bucket is full, the
+//! next one takes the number ([`Passed`]). The hashes are the caller's, and keyed: a sender that chooses what is hashed
+//! cannot choose where it is.
 
 use flow::prefetch;
 use flow::slab::{OutOfMemory, Slab};
@@ -42,7 +43,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Room for so many numbers, which are below `below`, at most 2^31.
+    /// Room for `capacity` numbers, which are below `below`, at most 2^31.
     ///
     /// # Errors
     /// When the memory cannot be had.

@@ -1,8 +1,8 @@
-//! How many items each bucket of a hash table was too full for: where a search has to go on.
+//! How many items each bucket of a hash table was too full for: where a search continues.
 //!
-//! An item is in its home bucket or, where that was full, in the first one behind it that was not. It is counted in each
-//! bucket that it has passed. A search goes on behind a bucket only where something has passed it: there are no
-//! tombstones, nothing moves when an item goes, and never a rehash.
+//! An item is in its home bucket or, where that was full, in the first one behind it that was not. It is counted in
+//! each bucket that it has passed. A search continues behind a bucket only where something has passed it: there are no
+//! tombstones, nothing moves when an item is taken out, and never a rehash.
 
 use flow::slab::{OutOfMemory, Slab};
 
@@ -13,7 +13,7 @@ const MANY: u8 = u8::MAX;
 pub(super) struct Passed(Slab<u8>);
 
 impl Passed {
-    /// Nothing has passed any of so many buckets.
+    /// Nothing has passed any of the buckets.
     ///
     /// # Errors
     /// When the memory cannot be had.
@@ -31,7 +31,7 @@ impl Passed {
         if bucket + 1 >= self.0.len() { 0 } else { bucket + 1 }
     }
 
-    /// Where the search for an item goes on that is not in `bucket`, and whose home is `home`.
+    /// Where the search for an item continues that is not in `bucket`, and whose home is `home`.
     #[inline]
     pub fn behind(&self, bucket: usize, home: usize) -> Option<usize> {
         let is_passed = self.0.get(bucket).is_some_and(|count| *count > 0);

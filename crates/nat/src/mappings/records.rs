@@ -14,7 +14,7 @@ use super::record::{Mapping, PublicEnd, PublicHash};
 
 /// Mappings of a line.
 const SLOTS: usize = 4;
-/// So many of [`OF_SLOTS`] slots are taken where the table has all its mappings.
+/// Of [`OF_SLOTS`] slots as many are taken where the table has all its mappings.
 const TAKEN: usize = 7;
 const OF_SLOTS: usize = 8;
 

@@ -288,7 +288,7 @@ fn one_call_takes_out_a_bounded_number() {
     for port in 0..6_400 {
         table.udp(port, Nanos::ZERO).unwrap();
     }
-    // A call looks at so many places; not in each is a mapping.
+    // A call looks at a number of places; not in each is a mapping.
     let calls = u64::from(table.records.slots()).div_ceil(MOST_LOOKS);
     for _ in 0..calls {
         let before = table.stats().mappings as u64;
