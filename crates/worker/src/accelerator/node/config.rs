@@ -85,6 +85,7 @@ impl NodeConfig {
                 loss: self.counts_lost,
             },
             counts_every: Some(self.counts_every),
+            queues: None,
         }
     }
 }
