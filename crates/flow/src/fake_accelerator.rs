@@ -9,7 +9,7 @@ mod waiting;
 use core::time::Duration;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use self::waiting::{Packet, Waiting};
+use self::waiting::{Packet, Waiting, without};
 use crate::contract::{
     Actions, AnyKey, Backend, ByteBasis, Capabilities, CounterKind, Departed, Epoch, Event, Exactness, Fate,
     Flow, FlowOp, InstanceUses, Managements, Notice, Object, ObjectId, Outcome, PacketPath, QueueRoom,
@@ -767,17 +767,6 @@ impl FakeAccelerator {
             (*packets, *sum) = (*packets - 1, *sum - u64::from(octets));
         }
         Some(Fate::Dropped(Why::Queue))
-    }
-}
-
-/// What of a count is left without another.
-const fn without(all: &UrrCount, some: &UrrCount) -> UrrCount {
-    UrrCount {
-        ul_packets: all.ul_packets - some.ul_packets,
-        ul_octets: all.ul_octets - some.ul_octets,
-        dl_packets: all.dl_packets - some.dl_packets,
-        dl_octets: all.dl_octets - some.dl_octets,
-        ..*all
     }
 }
 

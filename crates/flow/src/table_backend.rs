@@ -86,8 +86,8 @@ pub trait BackendTables {
     /// and leaves at once where they are not.
     ///
     /// # Errors
-    /// [`Refusal::Missing`] for a class or a shared node that is not there, [`Refusal::Full`], [`Refusal::Unsupported`];
-    /// then all stays as it was.
+    /// [`Refusal::Missing`] for a class or a shared node that is not there, [`Refusal::Full`],
+    /// [`Refusal::Unsupported`]; then all stays as it was.
     fn put_queues(
         &mut self,
         _: SessionIndex,

@@ -410,3 +410,14 @@ impl Waiting {
         true
     }
 }
+
+/// What of a count is left without another.
+pub(super) const fn without(all: &UrrCount, some: &UrrCount) -> UrrCount {
+    UrrCount {
+        ul_packets: all.ul_packets - some.ul_packets,
+        ul_octets: all.ul_octets - some.ul_octets,
+        dl_packets: all.dl_packets - some.dl_packets,
+        dl_octets: all.dl_octets - some.dl_octets,
+        ..*all
+    }
+}
