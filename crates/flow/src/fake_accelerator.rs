@@ -4,11 +4,13 @@
 //! does little, and says so. Inside it is as plain as can be: maps, standalone meters, and bounds compared for every
 //! packet; so it is also a second opinion on the local backend.
 
+mod counter;
 mod waiting;
 
 use core::time::Duration;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use self::counter::Counter;
 use self::waiting::{Packet, Waiting, without};
 use crate::contract::{
     Actions, AnyKey, Backend, ByteBasis, Capabilities, CounterKind, Departed, Epoch, Event, Exactness, Fate,
@@ -17,8 +19,7 @@ use crate::contract::{
 };
 use crate::meter::{Colour, Meter, Offer};
 use crate::{
-    AdjacencyId, Bounds, CounterLimit, Direction, FlowFlags, Forward, KeyFields, LimitAction, Mark, Nanos,
-    SessionIndex, Tick, UrrCount, Volumes,
+    AdjacencyId, Direction, FlowFlags, Forward, KeyFields, Mark, Nanos, SessionIndex, Tick, UrrCount,
 };
 
 /// The accelerator.
@@ -54,17 +55,6 @@ struct Qer {
     mark: Mark,
     closed: [bool; 2],
     metered: [bool; 2],
-}
-
-/// A counter. Bounds are total, uplink, downlink.
-#[derive(Clone, Copy, Debug)]
-struct Counter {
-    bounds: Bounds,
-    count: UrrCount,
-    told: [bool; 3],
-    reached: [bool; 3],
-    /// It has counted since it was reported.
-    is_new: bool,
 }
 
 #[derive(Debug)]
@@ -246,29 +236,10 @@ impl FakeAccelerator {
         if let Object::Flow(flow) = object {
             return self.put_flow(index, flow, now);
         }
-        if let Object::Queues {
-            direction,
-            queues,
-            tokens,
-        } = object
-        {
-            let fit = tokens.as_ref().is_none_or(|tokens| tokens.fit(&queues));
-            if !fit || !Self::CAPABILITIES.can_queue(&queues) {
-                return Err(Refusal::Unsupported);
-            }
-            let most = Self::QUEUES.queues;
-            self.waiting
-                .put((index, direction), &queues, tokens.as_deref(), most, now)?;
-            self.sessions.entry(index).or_default();
-            return Ok(Outcome::Done);
+        if let Object::Queues { .. } = object {
+            return self.put_queues(index, object, now);
         }
-        let now_of = |held: &Session| held.generation.unwrap_or_default();
-        let ends = match object {
-            Object::Counter { .. } => true,
-            Object::Generation(generation) => self.sessions.get(&index).map_or(0, now_of) != generation,
-            _ => false,
-        };
-        if ends {
+        if self.begins_anew(index, &object) {
             self.empty(index, now);
         }
         let outcome = match object {
@@ -383,6 +354,35 @@ impl FakeAccelerator {
             }),
         }
         Ok(Outcome::Done)
+    }
+
+    fn put_queues(&mut self, index: SessionIndex, object: Object, now: Nanos) -> Result<Outcome, Refusal> {
+        let Object::Queues {
+            direction,
+            queues,
+            tokens,
+        } = object
+        else {
+            return Err(Refusal::Unsupported);
+        };
+        let fit = tokens.as_ref().is_none_or(|tokens| tokens.fit(&queues));
+        if !fit || !Self::CAPABILITIES.can_queue(&queues) {
+            return Err(Refusal::Unsupported);
+        }
+        let (owner, most) = ((index, direction), Self::QUEUES.queues);
+        self.waiting.put(owner, &queues, tokens.as_deref(), most, now)?;
+        self.sessions.entry(index).or_default();
+        Ok(Outcome::Done)
+    }
+
+    /// Whether what waits has to leave before a session has this object.
+    fn begins_anew(&self, index: SessionIndex, object: &Object) -> bool {
+        let generation = |session: &Session| session.generation.unwrap_or_default();
+        match object {
+            Object::Counter { .. } => true,
+            Object::Generation(new) => self.sessions.get(&index).map_or(0, generation) != *new,
+            _ => false,
+        }
     }
 
     /// All that waits of a session leaves at once.
@@ -590,69 +590,6 @@ fn charge(meters: &mut BTreeMap<(u8, Direction), Meter>, flow: &Flow, offer: &Of
     Some(worst)
 }
 
-impl Counter {
-    fn limits(&self) -> [Option<u64>; 3] {
-        list(
-            self.bounds
-                .limit
-                .map_or(Volumes::NONE, |limit: CounterLimit| limit.octets),
-        )
-    }
-
-    fn action(&self) -> LimitAction {
-        self.bounds.limit.map_or(LimitAction::Event, |limit| limit.action)
-    }
-
-    fn acts(&self) -> bool {
-        self.action() != LimitAction::Event
-    }
-
-    fn has_stopped(&self, way: Direction) -> bool {
-        self.acts() && (self.reached[0] || self.reached[1 + way as usize])
-    }
-
-    fn sums(&self) -> [u64; 3] {
-        let [ul, dl] = [self.count.ul_octets, self.count.dl_octets];
-        [ul + dl, ul, dl]
-    }
-
-    /// Whether a packet is too much for the limit, which is reached then.
-    fn would_exceed(&mut self, way: Direction, octets: u64) -> bool {
-        let (limits, sums, acts) = (self.limits(), self.sums(), self.acts());
-        let mut is_too_much = false;
-        for kind in [0, 1 + way as usize] {
-            if acts && limits[kind].is_some_and(|most| sums[kind] + octets > most) {
-                (self.reached[kind], is_too_much) = (true, true);
-            }
-        }
-        is_too_much
-    }
-
-    /// Counts; gives `true` for a watermark and `false` for a limit that is reached now.
-    fn add(&mut self, way: Direction, octets: u64) -> impl Iterator<Item = bool> + use<> {
-        let (packets, sum) = match way {
-            Direction::Uplink => (&mut self.count.ul_packets, &mut self.count.ul_octets),
-            Direction::Downlink => (&mut self.count.dl_packets, &mut self.count.dl_octets),
-        };
-        *packets += 1;
-        *sum += octets;
-        self.is_new = true;
-        let (sums, watermarks, limits) = (self.sums(), list(self.bounds.watermarks), self.limits());
-        let due = |bounds: [Option<u64>; 3], kind: usize| bounds[kind].is_some_and(|at| sums[kind] >= at);
-        let mut new = [false; 2];
-        for kind in [0, 1 + way as usize] {
-            let is_due = [due(watermarks, kind), due(limits, kind)];
-            new[0] |= is_due[0] && !self.told[kind];
-            new[1] |= is_due[1] && !self.reached[kind];
-            self.told[kind] |= is_due[0];
-            self.reached[kind] |= is_due[1];
-        }
-        [(new[0], true), (new[1], false)]
-            .into_iter()
-            .filter_map(|(is_new, kind)| is_new.then_some(kind))
-    }
-}
-
 impl Backend for FakeAccelerator {
     fn capabilities(&self) -> Capabilities {
         Self::CAPABILITIES
@@ -787,8 +724,4 @@ fn needs(flow: &Flow, id: ObjectId) -> bool {
 
 fn bits(mask: u64) -> impl Iterator<Item = u8> {
     (0..64).filter(move |slot| mask >> slot & 1 == 1)
-}
-
-fn list(volumes: Volumes) -> [Option<u64>; 3] {
-    [volumes.total, volumes.uplink, volumes.downlink]
 }

@@ -198,9 +198,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             nodes,
             largest,
             sessions: vec![[SessionQueues::NONE; 2]; sessions],
-            waiting: std::iter::repeat_with(|| None)
-                .take(limits.packets as usize)
-                .collect(),
+            waiting: std::iter::repeat_with(|| None).take(limits.packets).collect(),
             splits: HashMap::default(),
             queues: 0,
             most_queues: limits.queues.max(1),
