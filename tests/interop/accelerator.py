@@ -49,7 +49,7 @@ class Accelerator:
         (self.files / "accel.yaml").write_text(
             f"link: {{port: host, key: {self.key}, lost_after_ms: {self.lost_after_ms}}}\nports:\n"
             f"  - {{name: host, driver: {{af_packet: {{interface: {TO_HOST}}}}}, mtu: {LINK_MTU}}}\n{ports}"
-            f"control: {{socket: {self.files}/accel.sock}}\n")
+            f"control: {{socket: {self.files}/accel.sock}}\n" + ("queues: {}\n" if "\negress:" in text else ""))
         text = PORT.sub(lambda found: f'driver: {{accelerator: {{mac: "{self.mac(found[1])}"}}}}', text)
         link = f"  - {{name: link, driver: {{af_packet: {{interface: {TO_ACCELERATOR}}}}}, mtu: {LINK_MTU}}}\n"
         before, behind = text.split("\nports:\n", 1)

@@ -13,13 +13,15 @@ local ROLES = { [0] = "host", [1] = "accelerator" }
 local TYPES = {
     [0x10] = "Install", [0x11] = "Update", [0x12] = "Put", [0x13] = "Remove", [0x14] = "Query", [0x15] = "Fence",
     [0x20] = "Done", [0x21] = "Counts (reply)", [0x22] = "Meter", [0x23] = "Contents", [0x24] = "Demand",
-    [0x25] = "Refused", [0x30] = "Aged", [0x31] = "Watermark", [0x32] = "Limit", [0x33] = "Counts (event)",
+    [0x25] = "Refused", [0x26] = "Tokens", [0x30] = "Aged", [0x31] = "Watermark", [0x32] = "Limit", [0x33] = "Counts (event)",
     [0x34] = "Miss", [0x35] = "BackendReset", [0x36] = "Unreachable", [0x40] = "Capabilities",
 }
 local OBJECTS = {
     [0] = "none", [1] = "flow", [2] = "forward", [3] = "QER", [4] = "meter", [5] = "counter", [6] = "share",
-    [7] = "flows of the session", [8] = "contents", [9] = "session", [10] = "generation", [16] = "instance",
+    [7] = "flows of the session", [8] = "contents", [9] = "session", [10] = "generation", [11] = "queues",
+    [16] = "instance",
     [17] = "route", [18] = "adjacency", [19] = "path MTU", [20] = "shared meter", [21] = "shared chain",
+    [22] = "queue class", [23] = "shared node",
 }
 local DIRECTIONS = { [0] = "uplink", [1] = "downlink" }
 local FORWARDS = {
@@ -30,6 +32,7 @@ local UNITS = { [0] = "minute", [1] = "six minutes", [2] = "hour", [3] = "day", 
 local LIMITS = { [0] = "event", [1] = "trap", [2] = "drop" }
 local TOO_LONG = { [0] = "fragment inner", [1] = "fragment outer", [2] = "trap" }
 local TARGETS = { [0] = "link", [1] = "router", [2] = "paths", [3] = "host" }
+local MANAGEMENTS = { [0] = "tail drop", [1] = "CoDel", [2] = "dual queue", [3] = "WRED" }
 local REFUSALS = {
     [0] = "unsupported", [1] = "full", [2] = "exists", [3] = "missing", [4] = "in use", [5] = "stale",
     [6] = "other epoch",
@@ -149,6 +152,25 @@ dec(64, "meter.tokens", "Tokens, millionths of bits")
 dec(64, "moment", "Moment, ns")
 dec(16, "meter.left", "Packets left")
 
+dec(8, "queues.shapers", "Shapers")
+dec(8, "queues.queues", "Queues")
+hex(8, "queues.flags", "Queue flags")
+dec(16, "queues.node", "Shared node")
+dec(16, "queues.burst", "Burst, milliseconds of the rate")
+dec(8, "queues.shaper", "Place of the shaper")
+dec(8, "queues.class", "Queue class")
+fields["queues.tokens"] = ProtoField.int64("sluice.queues.tokens", "Tokens, millionths of bits")
+dec(8, "class.priority", "Priority")
+dec(8, "class.weight", "Weight")
+dec(8, "class.management", "Queue management", MANAGEMENTS)
+dec(8, "class.wred_weight", "Weight of WRED, log2")
+dec(32, "class.octets", "Octets of a queue")
+dec(32, "class.threshold", "Threshold of WRED, octets")
+dec(8, "class.one_in", "WRED hits one in")
+hex(8, "node.flags", "Shared node flags")
+dec(8, "node.overhead", "Overhead, octets")
+dec(32, "node.burst", "Burst, octets")
+
 hex(8, "counter.flags", "Counter flags")
 dec(8, "counter.of", "Weighs for slot")
 dec(8, "counter.action", "Action of the limit", LIMITS)
@@ -203,6 +225,11 @@ dec(16, "can.shared_meters", "Shared meters")
 dec(16, "can.instances", "Instances")
 dec(32, "can.loss", "Loss, packets")
 dec(64, "can.counts_every", "Interval of counts, ns")
+dec(32, "can.queues", "Queues")
+dec(32, "can.queue_packets", "Packets that may wait")
+dec(64, "can.queue_octets", "Octets that may wait")
+dec(16, "can.shared_nodes", "Shared nodes")
+hex(8, "can.managements", "Queue managements")
 
 fields["frame.type"] = ProtoField.uint8("sluice.frame.type", "Type of frame", base.HEX, FRAMES)
 dec(8, "frame.class", "Class", CLASSES)
@@ -490,6 +517,71 @@ local function shared(c)
     c:reserved(2)
 end
 
+local function tokens(c, shapers, queues)
+    c:u64("moment")
+    for _ = 1, shapers + 2 * queues do
+        c:u64("queues.tokens")
+    end
+end
+
+local function queues(c)
+    c:u8("direction")
+    local shapers = c:u8("queues.shapers")
+    local number = c:u8("queues.queues")
+    local flags = c:u8("queues.flags")
+    c:u16("queues.node")
+    c:reserved(2)
+    for _ = 1, shapers do
+        c:u8("slot")
+        c:reserved(1)
+        c:u16("queues.burst")
+        c:u64("meter.rate")
+    end
+    for _ = 1, number do
+        c:u8("flow.marking")
+        c:u8("queues.shaper")
+        c:u8("queues.class")
+        c:reserved(1)
+        c:u16("queues.burst")
+        c:reserved(2)
+        c:words("meter.rate", "meter.rate")
+    end
+    if has(flags, 1) then
+        tokens(c, shapers, number)
+    end
+end
+
+local function queue_class(c)
+    c:u8("queues.class")
+    c:reserved(3)
+    c:u8("class.priority")
+    c:u8("class.weight")
+    local management = c:u8("class.management")
+    c:u8("class.wred_weight")
+    c:u32("class.octets")
+    if management == 3 then
+        for _ = 1, 2 do
+            c:u32("class.threshold")
+            c:u32("class.threshold")
+            c:u8("class.one_in")
+            c:reserved(3)
+        end
+    end
+end
+
+local function shared_node(c)
+    c:u16("queues.node")
+    c:reserved(2)
+    c:u8("node.flags")
+    c:u8("class.weight")
+    c:u8("node.overhead")
+    c:reserved(1)
+    c:u16("queues.node")
+    c:reserved(2)
+    c:u32("node.burst")
+    c:u64("meter.rate")
+end
+
 local function nothing() end
 
 local OBJECT = {
@@ -520,6 +612,9 @@ local OBJECT = {
             c:u16("shared")
         end
     end,
+    [11] = queues,
+    [22] = queue_class,
+    [23] = shared_node,
 }
 
 local function slot(c)
@@ -553,6 +648,18 @@ local NAME = {
     [19] = path_mtu,
     [20] = shared,
     [21] = shared,
+    [11] = function(c)
+        c:u8("direction")
+        c:reserved(3)
+    end,
+    [22] = function(c)
+        c:u8("queues.class")
+        c:reserved(3)
+    end,
+    [23] = function(c)
+        c:u16("queues.node")
+        c:reserved(2)
+    end,
 }
 
 local function request(c, kind)
@@ -583,13 +690,16 @@ local function entries(c, count)
 end
 
 local function reply(c, kind)
-    local count = 0
+    local count, shapers = 0, 0
     if kind == 0x21 or kind == 0x23 then
         count = c:u8("entries")
         c:u8("more")
     elseif kind == 0x25 then
         c:u8("refusal")
         c:reserved(1)
+    elseif kind == 0x26 then
+        shapers = c:u8("queues.shapers")
+        count = c:u8("queues.queues")
     else
         c:reserved(2)
     end
@@ -606,6 +716,8 @@ local function reply(c, kind)
         end
     elseif kind == 0x24 then
         c:words("demand", "demand")
+    elseif kind == 0x26 then
+        tokens(c, shapers, count)
     end
 end
 
@@ -648,7 +760,7 @@ local EVENT = {
 
 local function capabilities(c)
     c:u8("key.fields")
-    c:u8("can.flags")
+    local flags = c:u8("can.flags")
     c:u16("can.actions")
     c:u8("can.counters")
     c:u8("can.qers")
@@ -661,6 +773,14 @@ local function capabilities(c)
     c:u16("can.instances")
     c:u32("can.loss")
     c:u64("can.counts_every")
+    if has(flags, 32) then
+        c:u32("can.queues")
+        c:u32("can.queue_packets")
+        c:u64("can.queue_octets")
+        c:u16("can.shared_nodes")
+        c:u8("can.managements")
+        c:reserved(1)
+    end
 end
 
 -- Runs `dissect`, which has to use up all of the cursor's octets.

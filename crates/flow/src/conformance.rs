@@ -7,10 +7,12 @@
 mod agreement;
 mod beyond_flows;
 mod driver;
+mod queueing;
 
 pub use self::agreement::backends_agree;
 pub use self::beyond_flows::*;
 pub use self::driver::{Driver, Make, fake, local};
+pub use self::queueing::*;
 use crate::contract::{
     Actions, AnyKey, Capabilities, Epoch, Event, Fate, Flow, FlowOp, Object, ObjectId, Outcome, Refusal, Why,
 };
@@ -52,7 +54,16 @@ macro_rules! conformance {
                 counters_are_reported_by_themselves
                 counters_of_all_kinds
                 shared_meters_are_shared
-                contents_are_taken);
+                contents_are_taken
+                queues_are_there_or_refused
+                what_waits_keeps_order_and_rate
+                urgent_classes_go_first_below_a_shared_node
+                losses_in_queues_are_taken_back
+                what_waits_leaves_before_its_session_goes
+                a_counter_that_begins_anew_is_without_what_waits
+                a_full_pool_takes_no_more
+                a_reset_loses_what_waits
+                what_waits_for_long_is_marked);
         }
     )*};
     (@ $make:expr; $($test:ident)*) => {$(

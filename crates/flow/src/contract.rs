@@ -28,6 +28,14 @@
 //!   and `Install` elsewhere continues with that. A [shared meter](Object::SharedMeter) is here with a share of its
 //!   rate, which the host sets by the demand that `Query` tells.
 //! - BUFF always traps to the host.
+//! - A backend with [`QueueRoom`] lets packets of a session that has [queues](Object::Queues) wait, where the instance
+//!   that they leave by [says so](InstanceUses::QUEUES): they are counted when they come. One that is lost there is
+//!   taken back from the counters. What a backend says of counters is without what waits, so that no count ever falls,
+//!   and is of packets that have left. A queue keeps its order.
+//! - What waits of a session leaves at once, in order and at the expense of its rates, when its flows are removed, when
+//!   a counter begins anew or goes, and when its queues go or become others: so nothing overtakes it, and final counts
+//!   are final. `Remove` and `Query` of queues return what is left of their rates, with which they continue elsewhere.
+//! - What waits is lost with the backend's state, and counted nowhere.
 //! - A request with an [`Epoch`] other than the backend's is refused, also one that it had not come to. The epoch
 //!   changes when the backend loses its state ([`Event::BackendReset`]), so that no request meant for the old state
 //!   meets the new.
@@ -41,6 +49,7 @@ mod capabilities;
 mod fate;
 mod network;
 mod objects;
+mod queues;
 mod refusal;
 
 use crate::meter::MeterState;
@@ -53,6 +62,10 @@ pub use self::network::{
     TooLong,
 };
 pub use self::objects::{AnyKey, CounterKind, CounterWeight, Flow, Object, ObjectId, Subject};
+pub use self::queues::{
+    Management, Managements, Queue, QueueClass, QueueRoom, QueueTokens, Queues, RedCurve, Shaper, SharedNode,
+    SharedNodeId,
+};
 pub use self::refusal::Refusal;
 
 /// Which life of a backend's state a request is meant for.
@@ -111,6 +124,8 @@ pub enum Outcome {
     Contents(Vec<ContentUsage>),
     /// The octets that packets wanted to pass of a shared meter since that was asked for last, by [`Direction`].
     Demand([u64; 2]),
+    /// What is left of the rates of queues: finally after `Remove`, in passing after `Query`.
+    Tokens(QueueTokens),
 }
 
 /// What a backend reports without a request.
@@ -192,6 +207,25 @@ pub trait Backend {
 pub trait PacketPath: Backend {
     /// Passes a packet of `octets` octets (of the inner IP packet) through the flow with this key.
     fn process(&mut self, key: &AnyKey, octets: u32, now: Nanos) -> Fate;
+
+    /// The same of a packet whose sender heeds marks: ECT(0).
+    fn process_ect(&mut self, key: &AnyKey, octets: u32, now: Nanos) -> Fate {
+        self.process(key, octets, now)
+    }
+
+    /// The packets that have left queues until now and since this was asked last, in order.
+    fn departed(&mut self, _now: Nanos) -> Vec<Departed> {
+        Vec::new()
+    }
+}
+
+/// A packet that has left a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departed {
+    /// Its octets.
+    pub octets: u32,
+    /// Whether it says that congestion was experienced.
+    pub is_marked: bool,
 }
 
 /// What a backend reports.

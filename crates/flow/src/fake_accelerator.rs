@@ -4,17 +4,22 @@
 //! does little, and says so. Inside it is as plain as can be: maps, standalone meters, and bounds compared for every
 //! packet; so it is also a second opinion on the local backend.
 
+mod counter;
+mod waiting;
+
 use core::time::Duration;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use self::counter::Counter;
+use self::waiting::{Packet, Waiting, without};
 use crate::contract::{
-    Actions, AnyKey, Backend, ByteBasis, Capabilities, CounterKind, Epoch, Event, Exactness, Fate, Flow,
-    FlowOp, Notice, Object, ObjectId, Outcome, PacketPath, Refusal, Reply, Request, Subject, Why,
+    Actions, AnyKey, Backend, ByteBasis, Capabilities, CounterKind, Departed, Epoch, Event, Exactness, Fate,
+    Flow, FlowOp, InstanceUses, Managements, Notice, Object, ObjectId, Outcome, PacketPath, QueueRoom,
+    Refusal, Reply, Request, Subject, Why,
 };
 use crate::meter::{Colour, Meter, Offer};
 use crate::{
-    AdjacencyId, Bounds, CounterLimit, Direction, FlowFlags, Forward, KeyFields, LimitAction, Mark, Nanos,
-    SessionIndex, Tick, UrrCount, Volumes,
+    AdjacencyId, Direction, FlowFlags, Forward, KeyFields, Mark, Nanos, SessionIndex, Tick, UrrCount,
 };
 
 /// The accelerator.
@@ -29,6 +34,7 @@ pub struct FakeAccelerator {
     sessions: BTreeMap<SessionIndex, Session>,
     flows: Vec<Held>,
     node: HashMap<ObjectId, Object>,
+    waiting: Waiting,
     reported: Nanos,
 }
 
@@ -49,17 +55,6 @@ struct Qer {
     mark: Mark,
     closed: [bool; 2],
     metered: [bool; 2],
-}
-
-/// A counter. Bounds are total, uplink, downlink.
-#[derive(Clone, Copy, Debug)]
-struct Counter {
-    bounds: Bounds,
-    count: UrrCount,
-    told: [bool; 3],
-    reached: [bool; 3],
-    /// It has counted since it was reported.
-    is_new: bool,
 }
 
 #[derive(Debug)]
@@ -88,6 +83,15 @@ impl FakeAccelerator {
         fence: true,
         exactness: Exactness::Exact,
         counts_every: Some(Duration::from_micros(500)),
+        queues: Some(Self::QUEUES),
+    };
+
+    const QUEUES: QueueRoom = QueueRoom {
+        queues: 16,
+        nodes: 8,
+        packets: 256,
+        octets: 1 << 20,
+        managements: Managements::NONE,
     };
 
     /// An accelerator whose whims follow from `seed`.
@@ -100,6 +104,7 @@ impl FakeAccelerator {
             sessions: BTreeMap::new(),
             flows: Vec::new(),
             node: HashMap::new(),
+            waiting: Waiting::default(),
             reported: Nanos::ZERO,
         }
     }
@@ -150,14 +155,21 @@ impl FakeAccelerator {
                 self.put(index, object, now)
             }
             FlowOp::Remove(id) => {
-                let outcome = self.query(index, id)?;
-                if self.flows_of(index).any(|flow| needs(flow, id)) {
+                if self.has(index, id) && self.flows_of(index).any(|flow| needs(flow, id)) {
                     return Err(Refusal::InUse);
                 }
-                self.remove(index, id);
+                match id {
+                    ObjectId::Queues(way) => self.waiting.empty((index, way), now),
+                    ObjectId::Counter(_) | ObjectId::Session | ObjectId::Flows | ObjectId::Generation => {
+                        self.empty(index, now);
+                    }
+                    _ => {}
+                }
+                let outcome = self.query(index, id, now)?;
+                self.remove(index, id, now);
                 Ok(outcome)
             }
-            FlowOp::Query(id) => self.query(index, id),
+            FlowOp::Query(id) => self.query(index, id, now),
             FlowOp::Fence => Ok(Outcome::Done),
         }
     }
@@ -177,10 +189,20 @@ impl FakeAccelerator {
             (FlowOp::Install(object) | FlowOp::Update(object) | FlowOp::Put(object), is_there) => {
                 let held = self.node.len() - usize::from(is_there);
                 Self::CAPABILITIES.allows_of_node(&object, held)?;
+                match &object {
+                    Object::QueueClass { id, class } => self.waiting.put_class(*id, *class)?,
+                    Object::SharedNode { id, node } => self.waiting.put_node(*id, *node)?,
+                    _ => {}
+                }
                 self.node.insert(id, object);
                 Ok(Outcome::Done)
             }
             (FlowOp::Remove(_), true) => {
+                match id {
+                    ObjectId::QueueClass(id) => self.waiting.remove_class(id)?,
+                    ObjectId::SharedNode(id) => self.waiting.remove_node(id)?,
+                    _ => {}
+                }
                 self.node.remove(&id);
                 Ok(Outcome::Done)
             }
@@ -204,6 +226,7 @@ impl FakeAccelerator {
             ObjectId::Meter(qer, direction) => session.meters.contains_key(&(qer, direction)),
             ObjectId::Counter(slot) => session.counters.contains_key(&slot),
             ObjectId::Generation => session.generation.is_some(),
+            ObjectId::Queues(way) => self.waiting.has(index, way),
             ObjectId::Session | ObjectId::Flows | ObjectId::Contents => true,
             _ => false,
         }
@@ -213,11 +236,17 @@ impl FakeAccelerator {
         if let Object::Flow(flow) = object {
             return self.put_flow(index, flow, now);
         }
+        if let Object::Queues { .. } = object {
+            return self.put_queues(index, object, now);
+        }
+        if self.begins_anew(index, &object) {
+            self.empty(index, now);
+        }
         let outcome = match object {
             Object::Counter { kind, .. } if kind != CounterKind::default() => {
                 return Err(Refusal::Unsupported);
             }
-            Object::Counter { slot, .. } => self.query(index, ObjectId::Counter(slot)),
+            Object::Counter { slot, .. } => self.query(index, ObjectId::Counter(slot), now),
             Object::Forward { forward, .. } if !Self::CAPABILITIES.can_mirror(&forward) => {
                 return Err(Refusal::Unsupported);
             }
@@ -230,7 +259,7 @@ impl FakeAccelerator {
         };
         let session = self.sessions.entry(index).or_default();
         match object {
-            Object::Flow(_) => {}
+            Object::Flow(_) | Object::Queues { .. } => {}
             Object::Generation(generation) => {
                 let old = session.generation.replace(generation);
                 if old.unwrap_or_default() != generation {
@@ -327,7 +356,43 @@ impl FakeAccelerator {
         Ok(Outcome::Done)
     }
 
-    fn query(&self, index: SessionIndex, id: ObjectId) -> Result<Outcome, Refusal> {
+    fn put_queues(&mut self, index: SessionIndex, object: Object, now: Nanos) -> Result<Outcome, Refusal> {
+        let Object::Queues {
+            direction,
+            queues,
+            tokens,
+        } = object
+        else {
+            return Err(Refusal::Unsupported);
+        };
+        let fit = tokens.as_ref().is_none_or(|tokens| tokens.fit(&queues));
+        if !fit || !Self::CAPABILITIES.can_queue(&queues) {
+            return Err(Refusal::Unsupported);
+        }
+        let (owner, most) = ((index, direction), Self::QUEUES.queues);
+        self.waiting.put(owner, &queues, tokens.as_deref(), most, now)?;
+        self.sessions.entry(index).or_default();
+        Ok(Outcome::Done)
+    }
+
+    /// Whether what waits has to leave before a session has this object.
+    fn begins_anew(&self, index: SessionIndex, object: &Object) -> bool {
+        let generation = |session: &Session| session.generation.unwrap_or_default();
+        match object {
+            Object::Counter { .. } => true,
+            Object::Generation(new) => self.sessions.get(&index).map_or(0, generation) != *new,
+            _ => false,
+        }
+    }
+
+    /// All that waits of a session leaves at once.
+    fn empty(&mut self, index: SessionIndex, now: Nanos) {
+        for way in Direction::BOTH {
+            self.waiting.empty((index, way), now);
+        }
+    }
+
+    fn query(&self, index: SessionIndex, id: ObjectId, now: Nanos) -> Result<Outcome, Refusal> {
         if !self.has(index, id) {
             return Err(Refusal::Missing);
         }
@@ -335,12 +400,17 @@ impl FakeAccelerator {
         let counts = |wanted: Option<u8>| {
             let counters = session.counters.iter();
             let counters = counters.filter(|(slot, _)| wanted.is_none_or(|wanted| wanted == **slot));
-            Outcome::Counts(counters.map(|(slot, counter)| (*slot, counter.count)).collect())
+            let left = |(slot, counter): (&u8, &Counter)| {
+                let waiting = self.waiting.waiting(index, *slot);
+                (*slot, without(&counter.count, &waiting))
+            };
+            Outcome::Counts(counters.map(left).collect())
         };
         Ok(match id {
             ObjectId::Counter(slot) => counts(Some(slot)),
             ObjectId::Session => counts(None),
             ObjectId::Contents => Outcome::Contents(Vec::new()),
+            ObjectId::Queues(way) => Outcome::Tokens(self.waiting.tokens((index, way), now)),
             ObjectId::Meter(qer, direction) => Outcome::Meter(
                 session
                     .meters
@@ -352,11 +422,15 @@ impl FakeAccelerator {
         })
     }
 
-    fn remove(&mut self, index: SessionIndex, id: ObjectId) {
+    fn remove(&mut self, index: SessionIndex, id: ObjectId, now: Nanos) {
         match id {
+            ObjectId::Queues(way) => drop(self.waiting.remove((index, way), now)),
             ObjectId::Flow(key) => self.flows.retain(|held| held.flow.key != key),
             ObjectId::Flows => self.flows.retain(|held| held.session != index),
             ObjectId::Session => {
+                for way in Direction::BOTH {
+                    self.waiting.remove((index, way), now);
+                }
                 self.flows.retain(|held| held.session != index);
                 self.sessions.remove(&index);
             }
@@ -392,12 +466,23 @@ impl FakeAccelerator {
             return;
         }
         self.reported = now;
+        for session in self.waiting.take_counted() {
+            let counters = self
+                .sessions
+                .get_mut(&session)
+                .map(|held| held.counters.values_mut());
+            counters
+                .into_iter()
+                .flatten()
+                .for_each(|counter| counter.is_new = true);
+        }
         for (&session, held) in &mut self.sessions {
             let new = held.counters.iter_mut().filter(|(_, counter)| counter.is_new);
             let counts: Vec<_> = new
                 .map(|(slot, counter)| {
                     counter.is_new = false;
-                    (*slot, counter.count)
+                    let waiting = self.waiting.waiting(session, *slot);
+                    (*slot, without(&counter.count, &waiting))
                 })
                 .collect();
             if !counts.is_empty() {
@@ -505,69 +590,6 @@ fn charge(meters: &mut BTreeMap<(u8, Direction), Meter>, flow: &Flow, offer: &Of
     Some(worst)
 }
 
-impl Counter {
-    fn limits(&self) -> [Option<u64>; 3] {
-        list(
-            self.bounds
-                .limit
-                .map_or(Volumes::NONE, |limit: CounterLimit| limit.octets),
-        )
-    }
-
-    fn action(&self) -> LimitAction {
-        self.bounds.limit.map_or(LimitAction::Event, |limit| limit.action)
-    }
-
-    fn acts(&self) -> bool {
-        self.action() != LimitAction::Event
-    }
-
-    fn has_stopped(&self, way: Direction) -> bool {
-        self.acts() && (self.reached[0] || self.reached[1 + way as usize])
-    }
-
-    fn sums(&self) -> [u64; 3] {
-        let [ul, dl] = [self.count.ul_octets, self.count.dl_octets];
-        [ul + dl, ul, dl]
-    }
-
-    /// Whether a packet is too much for the limit, which is reached then.
-    fn would_exceed(&mut self, way: Direction, octets: u64) -> bool {
-        let (limits, sums, acts) = (self.limits(), self.sums(), self.acts());
-        let mut is_too_much = false;
-        for kind in [0, 1 + way as usize] {
-            if acts && limits[kind].is_some_and(|most| sums[kind] + octets > most) {
-                (self.reached[kind], is_too_much) = (true, true);
-            }
-        }
-        is_too_much
-    }
-
-    /// Counts; gives `true` for a watermark and `false` for a limit that is reached now.
-    fn add(&mut self, way: Direction, octets: u64) -> impl Iterator<Item = bool> + use<> {
-        let (packets, sum) = match way {
-            Direction::Uplink => (&mut self.count.ul_packets, &mut self.count.ul_octets),
-            Direction::Downlink => (&mut self.count.dl_packets, &mut self.count.dl_octets),
-        };
-        *packets += 1;
-        *sum += octets;
-        self.is_new = true;
-        let (sums, watermarks, limits) = (self.sums(), list(self.bounds.watermarks), self.limits());
-        let due = |bounds: [Option<u64>; 3], kind: usize| bounds[kind].is_some_and(|at| sums[kind] >= at);
-        let mut new = [false; 2];
-        for kind in [0, 1 + way as usize] {
-            let is_due = [due(watermarks, kind), due(limits, kind)];
-            new[0] |= is_due[0] && !self.told[kind];
-            new[1] |= is_due[1] && !self.reached[kind];
-            self.told[kind] |= is_due[0];
-            self.reached[kind] |= is_due[1];
-        }
-        [(new[0], true), (new[1], false)]
-            .into_iter()
-            .filter_map(|(is_new, kind)| is_new.then_some(kind))
-    }
-}
-
 impl Backend for FakeAccelerator {
     fn capabilities(&self) -> Capabilities {
         Self::CAPABILITIES
@@ -608,6 +630,7 @@ impl Backend for FakeAccelerator {
         self.sessions.clear();
         self.flows.clear();
         self.node.clear();
+        self.waiting = Waiting::default();
         self.epoch.0 += 1;
         let epoch = self.epoch;
         self.event(Event::BackendReset { epoch });
@@ -641,7 +664,46 @@ impl PacketPath for FakeAccelerator {
                 }
             });
         }
-        fate
+        match fate {
+            Fate::Passed { .. } => self.queue(index, &flow, octets, now).unwrap_or(fate),
+            fate => fate,
+        }
+    }
+
+    fn departed(&mut self, now: Nanos) -> Vec<Departed> {
+        self.waiting.take_left(now)
+    }
+}
+
+impl FakeAccelerator {
+    /// A packet that has passed waits, if its session has queues and the instance that it leaves by says so.
+    fn queue(&mut self, index: SessionIndex, flow: &Flow, octets: u32, now: Nanos) -> Option<Fate> {
+        let session = self.sessions.get_mut(&index)?;
+        let egress = session.forwards.get(&flow.forward)?.egress;
+        let by_it = self.node.get(&ObjectId::Instance(egress));
+        let says_so = matches!(by_it, Some(Object::Instance { instance, .. }) if instance.uses.contains(InstanceUses::QUEUES));
+        let owner = (index, way(flow));
+        if !says_so || !self.waiting.has(index, owner.1) {
+            return None;
+        }
+        let packet = Packet {
+            octets,
+            urrs: flow.urrs,
+        };
+        let slots = (flow.marking, flow.qers);
+        if self.waiting.push(owner, slots, packet, Self::QUEUES.packets, now) {
+            return Some(Fate::Queued);
+        }
+        let mine = |(slot, _): &(&u8, &mut Counter)| flow.urrs >> **slot & 1 == 1;
+        for (_, counter) in session.counters.iter_mut().filter(mine) {
+            let count = &mut counter.count;
+            let (packets, sum) = match owner.1 {
+                Direction::Uplink => (&mut count.ul_packets, &mut count.ul_octets),
+                Direction::Downlink => (&mut count.dl_packets, &mut count.dl_octets),
+            };
+            (*packets, *sum) = (*packets - 1, *sum - u64::from(octets));
+        }
+        Some(Fate::Dropped(Why::Queue))
     }
 }
 
@@ -662,8 +724,4 @@ fn needs(flow: &Flow, id: ObjectId) -> bool {
 
 fn bits(mask: u64) -> impl Iterator<Item = u8> {
     (0..64).filter(move |slot| mask >> slot & 1 == 1)
-}
-
-fn list(volumes: Volumes) -> [Option<u64>; 3] {
-    [volumes.total, volumes.uplink, volumes.downlink]
 }

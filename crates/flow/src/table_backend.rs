@@ -15,12 +15,12 @@ use self::session::{Session, at, names, refusal, set};
 use self::sessions::SessionTable;
 use crate::contract::{
     Actions, AnyKey, Backend, Capabilities, CounterKind, Epoch, Event, Flow, FlowOp, Notice, Object,
-    ObjectId, Outcome, Refusal, Reply, Request, Subject,
+    ObjectId, Outcome, QueueTokens, Queues, Refusal, Reply, Request, Subject,
 };
 use crate::meter::SharedId;
 use crate::{
     BlockImage, Blocks, Bounds, Counted, Direction, FlowEntry, Flows, Forward, Installed, Mark, Nanos,
-    ReplaceMap, SessionIndex, UrrCount, Weight,
+    ReplaceMap, SessionBlock, SessionIndex, UrrCount, Weight,
 };
 
 /// The least time for the report of one session's counters: 50,000 a second, which take some hundredths of a core.
@@ -81,7 +81,63 @@ pub trait BackendTables {
 
     /// The octets that packets wanted to pass of a shared meter since this was asked last, by [`Direction`].
     fn take_demand(&mut self, id: SharedId) -> [u64; 2];
+
+    /// A session gets queues in a direction, or others; what waits stays where they are the same but for their rates,
+    /// and leaves at once where they are not.
+    ///
+    /// # Errors
+    /// [`Refusal::Missing`] for a class or a shared node that is not there, [`Refusal::Full`],
+    /// [`Refusal::Unsupported`]; then all stays as it was.
+    fn put_queues(
+        &mut self,
+        _: SessionIndex,
+        _: Direction,
+        _: &Queues,
+        _: Option<&QueueTokens>,
+        _now: Nanos,
+    ) -> Result<(), Refusal> {
+        Err(Refusal::Unsupported)
+    }
+
+    /// A session has no queues in a direction any more: what waits leaves at once. What is left of their rates then.
+    fn remove_queues(&mut self, _: SessionIndex, _: Direction, _now: Nanos) -> QueueTokens {
+        QueueTokens::default()
+    }
+
+    /// What is left of the rates of a session's queues.
+    fn queue_tokens(&self, _: SessionIndex, _: Direction, _now: Nanos) -> QueueTokens {
+        QueueTokens::default()
+    }
+
+    /// All that waits of a session leaves at once, in order.
+    fn empty_queues(&mut self, _: SessionIndex, _now: Nanos) {}
+
+    /// What packets that wait have counted in a counter of a session.
+    fn waiting(&self, _: SessionIndex, _counter: u8) -> UrrCount {
+        UrrCount::default()
+    }
+
+    /// All that waits is lost, and no session has queues: the state is lost.
+    fn lose_queues(&mut self, _now: Nanos) {}
 }
+
+/// What counters say.
+trait Leaving: BackendTables {
+    /// What a counter has counted of packets that do not wait.
+    fn left_of(&self, session: SessionIndex, slot: u8, view: &SessionBlock<'_>) -> UrrCount {
+        let counted = view.urr(slot).unwrap_or_default();
+        let waiting = self.waiting(session, slot);
+        UrrCount {
+            ul_packets: counted.ul_packets.saturating_sub(waiting.ul_packets),
+            ul_octets: counted.ul_octets.saturating_sub(waiting.ul_octets),
+            dl_packets: counted.dl_packets.saturating_sub(waiting.dl_packets),
+            dl_octets: counted.dl_octets.saturating_sub(waiting.dl_octets),
+            ..counted
+        }
+    }
+}
+
+impl<T: BackendTables> Leaving for T {}
 
 /// The backend. It carries out one request per `poll`.
 pub struct TableBackend<T> {
@@ -190,12 +246,8 @@ impl<T: BackendTables> TableBackend<T> {
                 false => Err(Refusal::Missing),
             },
             FlowOp::Put(object) => self.put(session, &object, now),
-            FlowOp::Remove(id) => {
-                let outcome = self.query(session, id)?;
-                self.remove(session, id, now)?;
-                Ok(outcome)
-            }
-            FlowOp::Query(id) => self.query(session, id),
+            FlowOp::Remove(id) => self.take_away(session, id, now),
+            FlowOp::Query(id) => self.query(session, id, now),
             FlowOp::Fence => Ok(Outcome::Done),
         }
     }
@@ -234,15 +286,58 @@ impl<T: BackendTables> TableBackend<T> {
             ObjectId::Counter(slot) => session.has_counter(slot),
             ObjectId::Generation => session.generation.is_some(),
             ObjectId::Share => session.image.shared != SharedId::NONE,
+            ObjectId::Queues(direction) => session.queues[direction as usize],
             ObjectId::Session | ObjectId::Flows | ObjectId::Contents => true,
             _ => false,
         }
     }
 
+    /// Takes an object away, with what it has counted or holds.
+    fn take_away(&mut self, session: SessionIndex, id: ObjectId, now: Nanos) -> Result<Outcome, Refusal> {
+        let ends_counts = matches!(id, ObjectId::Counter(_) | ObjectId::Session);
+        if ends_counts && self.has(session, id) {
+            self.tables.empty_queues(session, now);
+        }
+        let outcome = match id {
+            ObjectId::Queues(direction) if self.has(session, id) => {
+                return Ok(Outcome::Tokens(self.remove_queues(session, direction, now)));
+            }
+            id => self.query(session, id, now)?,
+        };
+        self.remove(session, id, now)?;
+        Ok(outcome)
+    }
+
+    fn put_queues(
+        &mut self,
+        index: SessionIndex,
+        direction: Direction,
+        queues: &Queues,
+        tokens: Option<&QueueTokens>,
+        now: Nanos,
+    ) -> Result<(), Refusal> {
+        let fit = tokens.is_none_or(|tokens| tokens.fit(queues));
+        if !fit || !self.capabilities.can_queue(queues) {
+            return Err(Refusal::Unsupported);
+        }
+        self.change(index, 1, 0, |_| ())?;
+        self.tables.put_queues(index, direction, queues, tokens, now)?;
+        self.present(index, |session| session.queues[direction as usize] = true);
+        Ok(())
+    }
+
+    fn remove_queues(&mut self, index: SessionIndex, direction: Direction, now: Nanos) -> QueueTokens {
+        self.present(index, |session| session.queues[direction as usize] = false);
+        self.tables.remove_queues(index, direction, now)
+    }
+
     /// Installs or updates.
     fn put(&mut self, session: SessionIndex, object: &Object, now: Nanos) -> Result<Outcome, Refusal> {
         let outcome = match object.id() {
-            id @ ObjectId::Counter(_) if self.has(session, id) => self.query(session, id)?,
+            id @ ObjectId::Counter(_) if self.has(session, id) => {
+                self.tables.empty_queues(session, now);
+                self.query(session, id, now)?
+            }
             _ => Outcome::Done,
         };
         match object {
@@ -304,6 +399,11 @@ impl<T: BackendTables> TableBackend<T> {
                 }
                 self.change(session, 1, 0, |image| image.shared = *id)?;
             }
+            Object::Queues {
+                direction,
+                queues,
+                tokens,
+            } => self.put_queues(session, *direction, queues, tokens.as_deref(), now)?,
             _ => return Err(Refusal::Unsupported),
         }
         Ok(outcome)
@@ -316,6 +416,7 @@ impl<T: BackendTables> TableBackend<T> {
         };
         let old = core::mem::replace(&mut session.generation, generation);
         if old.unwrap_or_default() != generation.unwrap_or_default() {
+            self.tables.empty_queues(index, now);
             session.installed = self.tables.remove_all(index, session.installed, now);
         }
     }
@@ -444,7 +545,7 @@ impl<T: BackendTables> TableBackend<T> {
         self.tables.put(index, flow, &entry, now)
     }
 
-    fn query(&mut self, index: SessionIndex, id: ObjectId) -> Result<Outcome, Refusal> {
+    fn query(&mut self, index: SessionIndex, id: ObjectId, now: Nanos) -> Result<Outcome, Refusal> {
         if !self.has(index, id) {
             return Err(Refusal::Missing);
         }
@@ -453,13 +554,16 @@ impl<T: BackendTables> TableBackend<T> {
                 self.tables.blocks_mut().take_contents(index, |_| true),
             ));
         }
+        if let ObjectId::Queues(direction) = id {
+            return Ok(Outcome::Tokens(self.tables.queue_tokens(index, direction, now)));
+        }
         let session = self.sessions.get(index).ok_or(Refusal::Missing)?;
         let view = self
             .tables
             .blocks()
             .get(session.installed.block)
             .ok_or(Refusal::Missing)?;
-        let count = |slot: u8| (slot, view.urr(slot).unwrap_or_default());
+        let count = |slot: u8| (slot, self.tables.left_of(index, slot, &view));
         Ok(match id {
             ObjectId::Counter(slot) => Outcome::Counts(vec![count(slot)]),
             ObjectId::Session => Outcome::Counts(session.counters.keys().map(|&slot| count(slot)).collect()),
@@ -502,8 +606,17 @@ impl<T: BackendTables> TableBackend<T> {
             }
             ObjectId::Generation => self.begin_generation(index, None, now),
             ObjectId::Share => self.change(index, 1, 0, |image| image.shared = SharedId::NONE)?,
-            ObjectId::Flows => session.installed = self.tables.remove_all(index, session.installed, now),
+            ObjectId::Flows => {
+                self.tables.empty_queues(index, now);
+                session.installed = self.tables.remove_all(index, session.installed, now);
+            }
             ObjectId::Session => {
+                for direction in Direction::BOTH
+                    .into_iter()
+                    .filter(|way| session.queues[*way as usize])
+                {
+                    self.tables.remove_queues(index, direction, now);
+                }
                 let last = self.tables.remove_all(index, session.installed, now);
                 self.tables.blocks_mut().remove(last.block);
                 self.sessions.remove(index);
@@ -556,7 +669,7 @@ impl<T: BackendTables> TableBackend<T> {
         let Some(view) = self.tables.blocks().get(session.installed.block) else {
             return;
         };
-        let count = |slot: &u8| (*slot, view.urr(*slot).unwrap_or_default());
+        let count = |slot: &u8| (*slot, self.tables.left_of(index, *slot, &view));
         let counts: Vec<(u8, UrrCount)> = session.counters.keys().map(count).collect();
         let is_new =
             |count: &&(u8, UrrCount)| count.1 != UrrCount::default() && !session.reported.contains(count);
@@ -647,6 +760,7 @@ impl<T: BackendTables> Backend for TableBackend<T> {
     }
 
     fn reset(&mut self) {
+        self.tables.lose_queues(self.now);
         while let Some(session) = self.sessions.any() {
             // A session that is there can be removed.
             let _ = self.remove(session, ObjectId::Session, self.now);

@@ -17,6 +17,7 @@ mod network;
 mod notice;
 mod objects;
 mod parts;
+mod queues;
 mod request;
 mod slots;
 mod types;

@@ -431,6 +431,8 @@ fn place_in_words(place: TracedPlace) -> String {
         Stays::Capability => "the accelerator cannot do what it needs, or has no room",
         Stays::Refused => "a packet needed this node, or the accelerator refused it, not long ago",
         Stays::Waiting => "packets of it wait here",
+        Stays::Queues => "its packets wait in queues, and the accelerator has none, or not such",
+        Stays::SharedShaper => "its queues are below a port, an instance or a policer with a rate",
     };
     match place {
         TracedPlace::Home(None) => "the session is here: by the policy, or there is no contact".into(),

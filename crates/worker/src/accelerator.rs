@@ -25,6 +25,7 @@
 //! always go by the host, and so may leave behind later packets of their flow; so do packets of a flow whose next hop
 //! was unresolved, when it is found.
 
+mod aside;
 mod config;
 mod engine;
 mod engine_tables;
@@ -33,6 +34,8 @@ mod flow_accounts;
 mod host_network;
 mod node;
 mod put_error;
+mod queueing;
+mod queues;
 mod screening;
 mod settling;
 mod tables;
@@ -43,6 +46,9 @@ pub use self::engine_tables::EngineTables;
 pub use self::exceptions::Exception;
 pub use self::node::{Node, NodeConfig, NodeError, NodeStats, NodeView};
 pub use self::put_error::PutError;
+pub use self::queues::QueueLimits;
+#[cfg(test)]
+pub(crate) use self::queues::plan_of;
 pub use self::settling::SettlingStats;
 pub(crate) use self::settling::cut;
 pub use offload::exception::Reason;

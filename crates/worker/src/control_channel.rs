@@ -301,6 +301,8 @@ pub struct QueueStatus {
     pub shared: Option<QerId>,
     /// What it holds, and what became of its packets.
     pub view: QueueView,
+    /// Whether packets wait in a queue of the accelerator in its place.
+    pub is_at_accelerator: bool,
 }
 
 /// A rate of packets that leave, which nodes of the traffic managers of all workers have parts of.

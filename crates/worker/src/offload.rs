@@ -14,9 +14,12 @@ pub(crate) mod eligibility;
 pub(crate) mod homes;
 pub(crate) mod network;
 mod objects;
+mod of_sessions;
 pub(crate) mod policy;
+pub(crate) mod queues;
 pub(crate) mod state;
+pub(crate) mod stays;
 
-pub use self::eligibility::Stays;
 pub use self::homes::OffloadStats;
 pub use self::policy::OffloadPolicy;
+pub use self::stays::Stays;

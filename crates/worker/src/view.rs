@@ -60,6 +60,8 @@ pub struct NatCounts {
 pub struct EgressCounts {
     /// Queues that sessions have.
     pub queues: usize,
+    /// Of these, those of sessions that are at an accelerator: packets wait there.
+    pub away: usize,
     /// Queues that there is room for.
     pub queues_limit: usize,
     /// Packets that wait.

@@ -9,7 +9,8 @@ use flow::{PortId, Seed};
 use offload::channel::ChannelConfig;
 use packet::MacAddr;
 use rules::network::Network;
-use worker::accelerator::{EngineConfig, NodeConfig};
+use worker::EgressLimits;
+use worker::accelerator::{EngineConfig, NodeConfig, QueueLimits};
 
 use crate::bounded::Bounded;
 use crate::error::{ConfigError, Fault};
@@ -54,6 +55,7 @@ impl AcceleratorNodeConfig {
         engine.max_sessions = limits.sessions.size();
         engine.max_flows_v4 = limits.flows_ipv4.size();
         engine.max_flows_v6 = limits.flows_ipv6.size();
+        engine.queues = self.queue_limits();
         let mtu = self.ordered_ports().last().map_or(0, |port| port.mtu.size());
         NodeConfig {
             host_mtu: mtu,
@@ -61,6 +63,22 @@ impl AcceleratorNodeConfig {
             counts_lost: self.counts.lost.value() as u32,
             ..NodeConfig::new(engine, channel)
         }
+    }
+
+    /// Room for packets that wait before its ports; `None` where none do.
+    #[must_use]
+    pub fn queue_limits(&self) -> Option<QueueLimits> {
+        let queues = self.queues.as_ref()?;
+        let mtus = self.ordered_ports().map(|port| port.mtu.value());
+        let limits = EgressLimits {
+            packets: queues.packets(self.dpdk.buffers.value()) as usize,
+            octets: queues.bytes.size(),
+            queues: queues.queues.size(),
+        };
+        Some(QueueLimits {
+            largest: mtus.max().map_or(0, |mtu| u16::try_from(mtu).unwrap_or(u16::MAX)),
+            ..QueueLimits::new(limits)
+        })
     }
 
     /// The longest sleep of a thread that is adaptive; `None`: it is busy.
@@ -94,7 +112,7 @@ impl AcceleratorNodeConfig {
                     return fault("checksums: an accelerator computes them itself");
                 }
                 Some(_) if port.egress_kbit.is_some() => {
-                    return fault("egress_kbit: an accelerator has no queues");
+                    return fault("egress_kbit: the host says which rates its ports have");
                 }
                 Some(_) => interfaces.check(port)?,
             }
@@ -102,6 +120,7 @@ impl AcceleratorNodeConfig {
                 return fault("two ports have this name");
             }
         }
+        self.check_queues()?;
         if self.idle == IdlePolicy::Interrupt {
             let message = "idle: interrupt is not possible here; busy and adaptive are";
             return Err(Fault::new(&self.link.port, message));
@@ -122,6 +141,23 @@ impl AcceleratorNodeConfig {
             return Err(Fault::new(&self.link.port, message));
         }
         Ok(())
+    }
+
+    /// Packets that wait are missing where packets come in.
+    fn check_queues(&self) -> Result<(), Fault> {
+        let buffers = self.dpdk.buffers.value();
+        let packets = self.queues.as_ref().and_then(|queues| queues.packets.as_ref());
+        match packets.filter(|packets| packets.value.value() > buffers / 2) {
+            None => Ok(()),
+            Some(packets) => Err(Fault::new(
+                packets,
+                format!(
+                    "queues.packets: {} are more than half of dpdk.buffers, which is {}",
+                    packets.value.value(),
+                    buffers / 2
+                ),
+            )),
+        }
     }
 
     /// The core of its thread.

@@ -9,9 +9,7 @@ use worker::EgressLimits;
 
 use crate::bounded::Bounded;
 use crate::error::Fault;
-use crate::schema::{
-    AqmConfig, Config, EgressClassConfig, InstanceEgressConfig, PolicerKbit, PortConfig, WredConfig,
-};
+use crate::schema::{AqmConfig, Config, EgressClassConfig, InstanceEgressConfig, PolicerKbit, WredConfig};
 
 fn rate(kbit: Option<PolicerKbit>) -> Rate {
     kbit.map_or(Rate::UNLIMITED, |kbit| Rate::from_kbit(kbit.value()))
@@ -101,8 +99,7 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     };
     check_classes(&egress.classes)?;
     check_room(config)?;
-    check_ports(config)?;
-    check_accelerator(config)
+    check_ports(config)
 }
 
 fn check_classes(classes: &[EgressClassConfig]) -> Result<(), Fault> {
@@ -146,39 +143,13 @@ fn check_room(config: &Config) -> Result<(), Fault> {
     })
 }
 
-/// Packets leave by a LAG, not by its members, and by an accelerator at its own rates.
+/// Packets leave by a LAG, not by its members.
 fn check_ports(config: &Config) -> Result<(), Fault> {
     for port in config.ports.iter().filter(|port| port.egress_kbit.is_some()) {
-        if port.is_behind_accelerator() {
-            return Err(Fault::of_port(
-                &port.name,
-                "egress_kbit: an accelerator has no queues",
-            ));
-        }
         if config.lag_of(&port.name.value).is_some() {
             let message = "egress_kbit: it is a member of a LAG, which may have one";
             return Err(Fault::of_port(&port.name, message));
         }
     }
     Ok(())
-}
-
-/// A session whose packets wait here does not go to an accelerator, so it would not leave by a port of one in time.
-fn check_accelerator(config: &Config) -> Result<(), Fault> {
-    let port_of = |name: &str| config.ports.iter().find(|port| port.name.value == name);
-    let is_behind = |name: &str| port_of(name).is_some_and(PortConfig::is_behind_accelerator);
-    let mut with_queues = config
-        .instances
-        .iter()
-        .filter(|instance| instance.egress.is_some());
-    match with_queues.find(|instance| is_behind(&instance.port.value)) {
-        None => Ok(()),
-        Some(instance) => Err(Fault::new(
-            &instance.name,
-            format!(
-                "instance `{}`: egress: an accelerator has no queues",
-                instance.name.value
-            ),
-        )),
-    }
 }

@@ -31,6 +31,10 @@ pub struct AcceleratorNodeConfig {
     /// What tables are sized for.
     #[serde(default)]
     pub limits: AcceleratorLimitsConfig,
+    /// Queues before its ports, in which packets of sessions wait that the host says; absent: none, and such sessions
+    /// stay with the host.
+    #[serde(default)]
+    pub queues: Option<AcceleratorQueuesConfig>,
     /// Counters.
     #[serde(default)]
     pub counts: AcceleratorCountsConfig,
@@ -102,6 +106,39 @@ impl Default for AcceleratorLimitsConfig {
             flows_ipv4: Self::default_flows_ipv4(),
             flows_ipv6: Self::default_flows_ipv6(),
         }
+    }
+}
+
+/// Room for packets that wait before ports of an accelerator. Classes and rates are the host's to say.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcceleratorQueuesConfig {
+    /// Packets that wait; they lie in `dpdk.buffers`, of which they are at most half; a quarter of them.
+    #[serde(default)]
+    #[schemars(with = "Option<Bounded<64, 8_388_608>>")]
+    pub packets: Option<Spanned<Bounded<64, 8_388_608>>>,
+    /// Their octets, as they leave; 64 MiB.
+    #[serde(default = "AcceleratorQueuesConfig::default_bytes")]
+    pub bytes: Bounded<65_536, 17_179_869_184>,
+    /// Queues of sessions: one for each of its QoS flows and directions that has any; 131,072.
+    #[serde(default = "AcceleratorQueuesConfig::default_queues")]
+    pub queues: Bounded<16, 4_194_304>,
+}
+
+impl AcceleratorQueuesConfig {
+    const fn default_bytes() -> Bounded<65_536, 17_179_869_184> {
+        Bounded::new(64 << 20)
+    }
+    const fn default_queues() -> Bounded<16, 4_194_304> {
+        Bounded::new(131_072)
+    }
+
+    /// Packets that wait, of this number of buffers.
+    #[must_use]
+    pub fn packets(&self, buffers: u64) -> u64 {
+        self.packets
+            .as_ref()
+            .map_or(buffers / 4, |packets| packets.value.value())
     }
 }
 

@@ -255,3 +255,31 @@ fn what_contradicts_a_node_is_said() {
         assert!(error.contains(said), "{said}:\n{error}");
     }
 }
+
+#[test]
+fn queues_wait_at_an_accelerator_or_before_its_ports() {
+    let all = format!("accelerator: {{{LINK}}}\negress: {{classes: [{{name: rest}}]}}");
+    let ports = ports("1700", "02:00:00:00:00:07").replace("{name: ran,", "{name: ran, egress_kbit: 1000,");
+    let config = parse(&text(&ports, &all, ", egress: {kbit: 500}")).expect("its ports have rates");
+    assert!(config.egress().is_some());
+    let node = |more: &str| {
+        let text = format!("{LINK}\n{NODE_PORTS}{more}");
+        AcceleratorNodeConfig::parse(&text, "accel.yaml")
+    };
+    let with_queues = node("queues: {packets: 4096, queues: 1000}\n").expect("it is right");
+    let room = with_queues.queue_limits().expect("packets wait").limits;
+    assert_eq!((room.packets, room.octets, room.queues), (4_096, 64 << 20, 1_000));
+    assert_eq!(node("").expect("it is right").queue_limits(), None);
+    let error = node("queues: {packets: 4000000}\n")
+        .expect_err("too many")
+        .to_string();
+    assert!(
+        error.contains("queues.packets: 4000000 are more than half of dpdk.buffers"),
+        "{error}"
+    );
+    let rate = NODE_PORTS.replace("{name: a,", "{name: a, egress_kbit: 1000,");
+    let text = format!("{LINK}\n{rate}");
+    let error = AcceleratorNodeConfig::parse(&text, "accel.yaml").expect_err("the host's");
+    let said = "egress_kbit: the host says which rates its ports have";
+    assert!(error.to_string().contains(said), "{error}");
+}

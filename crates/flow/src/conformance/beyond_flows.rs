@@ -24,7 +24,7 @@ fn adjacency(id: u32, mac: Option<[u8; 6]>) -> Object {
     }
 }
 
-fn instance(id: u16) -> Object {
+pub(super) fn instance(id: u16) -> Object {
     let instance = Instance {
         port: PortId(0),
         vlans: [Some(100), None],

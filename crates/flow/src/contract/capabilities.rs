@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 
-use super::network::Mss;
+use super::network::{InstanceUses, Mss};
 use super::objects::{AnyKey, CounterKind, Flow, Object};
+use super::queues::{QueueClass, QueueRoom, Queues};
 use super::refusal::Refusal;
 use crate::flags::flags;
 use crate::meter::SharedId;
@@ -99,6 +100,8 @@ pub struct Capabilities {
     pub exactness: Exactness,
     /// How often it reports counters by itself; `None`: never.
     pub counts_every: Option<Duration>,
+    /// What it has for queues; `None`: no packet waits.
+    pub queues: Option<QueueRoom>,
 }
 
 impl Capabilities {
@@ -122,6 +125,7 @@ impl Capabilities {
         fence: false,
         exactness: Exactness::Exact,
         counts_every: None,
+        queues: None,
     };
 
     /// What the local backend can do when its tables have these sizes.
@@ -143,6 +147,7 @@ impl Capabilities {
             fence: true,
             exactness: Exactness::Exact,
             counts_every: None,
+            queues: None,
         }
     }
 
@@ -156,7 +161,8 @@ impl Capabilities {
         let has_number = match object {
             Object::Instance { id, instance } => {
                 let can_clamp = self.actions.contains(Actions::CLAMP_MSS);
-                id.0 < self.instances && (can_clamp || instance.mss == Mss::Off)
+                let can_wait = self.queues.is_some() || !instance.uses.contains(InstanceUses::QUEUES);
+                id.0 < self.instances && (can_clamp || instance.mss == Mss::Off) && can_wait
             }
             Object::Adjacency { id, .. } => id.0 < self.adjacencies,
             Object::SharedMeter { id, .. } => is_shared(id),
@@ -164,6 +170,12 @@ impl Capabilities {
                 let mut named = chain.iter().filter(|id| **id != SharedId::NONE);
                 is_shared(id) && named.all(is_shared)
             }
+            Object::QueueClass { id, class } => self
+                .queues
+                .is_some_and(|room| *id < QueueClass::MOST && room.can_be(class)),
+            Object::SharedNode { id, node } => self
+                .queues
+                .is_some_and(|room| id.0 < room.nodes && node.weight > 0),
             _ => true,
         };
         let most = self.routes as usize + self.adjacencies as usize;
@@ -172,6 +184,11 @@ impl Capabilities {
             true if held >= most => Err(Refusal::Full),
             true => Ok(()),
         }
+    }
+
+    /// Whether these queues can be given to it, as far as there is room.
+    pub fn can_queue(&self, queues: &Queues) -> bool {
+        self.queues.is_some() && queues.is_valid()
     }
 
     /// Whether it has counters of this kind.

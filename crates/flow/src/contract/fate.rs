@@ -19,6 +19,8 @@ pub enum Fate {
         /// What a NAT does to it.
         nat: Option<Nat>,
     },
+    /// It is counted and waits in a queue.
+    Queued,
     /// It goes to the host's slow path, uncounted.
     Trapped(Why),
     /// It is dropped, uncounted.
@@ -38,6 +40,8 @@ pub enum Why {
     Limit,
     /// Its next hop is not known.
     Adjacency,
+    /// Its queue has no room for it.
+    Queue,
 }
 
 impl Fate {

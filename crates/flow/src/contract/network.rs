@@ -12,6 +12,8 @@ flags! {
         TUNNELS = 1;
         /// Packets without a tunnel come and leave by it (N6).
         PLAIN = 1 << 1;
+        /// Packets that leave by it wait, where their session has queues.
+        QUEUES = 1 << 2;
     }
 }
 

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use super::network::{Adjacency, Instance, PathMtu, Route, RoutePrefix};
+use super::queues::{QueueClass, QueueTokens, Queues, SharedNode, SharedNodeId};
 use crate::entry::FlowFlags;
 use crate::meter::{Chain, MeterSpec, MeterState, Rate, SharedId};
 use crate::{
@@ -136,6 +137,15 @@ pub enum Object {
     Generation(u32),
     /// The shared meter, or the chain of them, that all packets of a session pass beside those of its QERs.
     Share(SharedId),
+    /// The queues in which packets of one direction wait. They begin full of tokens where none are given.
+    Queues {
+        /// The direction.
+        direction: Direction,
+        /// The queues.
+        queues: Box<Queues>,
+        /// What was left of their rates elsewhere. `Update` without it continues with what there is.
+        tokens: Option<Box<QueueTokens>>,
+    },
     /// A network instance.
     Instance {
         /// Its number.
@@ -171,6 +181,20 @@ pub enum Object {
         /// The meters.
         chain: Chain,
     },
+    /// A class of queues. It stays as it is while a session has queues.
+    QueueClass {
+        /// Its number, below [`QueueClass::MOST`].
+        id: u8,
+        /// What it is.
+        class: QueueClass,
+    },
+    /// A shared node, which stays below the same one, with the same weight: `Update` sets its rate.
+    SharedNode {
+        /// Its number.
+        id: SharedNodeId,
+        /// What it is.
+        node: SharedNode,
+    },
 }
 
 impl Object {
@@ -190,6 +214,9 @@ impl Object {
             Self::PathMtu(PathMtu { local, peer, .. }) => ObjectId::PathMtu(*local, *peer),
             Self::SharedMeter { id, .. } => ObjectId::SharedMeter(*id),
             Self::SharedChain { id, .. } => ObjectId::SharedChain(*id),
+            Self::Queues { direction, .. } => ObjectId::Queues(*direction),
+            Self::QueueClass { id, .. } => ObjectId::QueueClass(*id),
+            Self::SharedNode { id, .. } => ObjectId::SharedNode(*id),
         }
     }
 }
@@ -211,6 +238,8 @@ pub enum ObjectId {
     Generation,
     /// The shared meter of the session.
     Share,
+    /// The queues of the session in a direction.
+    Queues(Direction),
     /// All flows of the session, which has none then; what they name stays.
     Flows,
     /// What the session has counted of contents. `Query` takes it: it begins from nothing. What was not taken
@@ -230,6 +259,10 @@ pub enum ObjectId {
     SharedMeter(SharedId),
     /// The chain of a number.
     SharedChain(SharedId),
+    /// A class of queues.
+    QueueClass(u8),
+    /// A shared node.
+    SharedNode(SharedNodeId),
 }
 
 impl ObjectId {
@@ -243,6 +276,8 @@ impl ObjectId {
                 | Self::PathMtu(..)
                 | Self::SharedMeter(_)
                 | Self::SharedChain(_)
+                | Self::QueueClass(_)
+                | Self::SharedNode(_)
         )
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Session {
     counting: u64,
     pub(super) counters: BTreeMap<u8, CounterKind>,
     pub(super) image: BlockImage,
+    /// Whether it has queues, by [`Direction`].
+    pub(super) queues: [bool; 2],
     /// What was reported of its counters.
     pub(super) reported: Vec<(u8, UrrCount)>,
     /// What its counters have reached, as far as it was reported.
@@ -44,6 +46,7 @@ impl Session {
             counting: 0,
             counters: BTreeMap::new(),
             image: BlockImage::default(),
+            queues: [false; 2],
             reported: Vec::new(),
             told: BTreeMap::new(),
         };

@@ -1,7 +1,7 @@
 //! The metrics of `sluice accel`.
 
 use super::exposition::{Exposition, Format, MOST_SERIES, Metric, Reading};
-use crate::values::AcceleratorNodeStatus;
+use crate::values::{AcceleratorNodeStatus, QueueList, QueuePriority};
 
 const UP: Metric = Metric::gauge("sluice_accel_up", &[], "1 while there is contact with a host.");
 const UPTIME: Metric = Metric::gauge("sluice_accel_uptime_seconds", &[], "Seconds since the start.");
@@ -35,6 +35,48 @@ const DROPS: Metric = Metric::counter(
     "sluice_accel_dropped_packets",
     &["reason"],
     "Packets that were dropped, by reason.",
+);
+
+const QUEUES: Metric = Metric::gauge(
+    "sluice_accel_queues",
+    &[],
+    "Queues before its ports that sessions have.",
+);
+const QUEUES_LIMIT: Metric = Metric::gauge(
+    "sluice_accel_queues_limit",
+    &[],
+    "Queues before its ports that there is room for.",
+);
+const QUEUED: Metric = Metric::gauge(
+    "sluice_accel_queued_packets",
+    &[],
+    "Packets that wait in queues before its ports.",
+);
+const QUEUED_LIMIT: Metric = Metric::gauge(
+    "sluice_accel_queued_packets_limit",
+    &[],
+    "Packets that may wait in queues before its ports.",
+);
+const OF_PRIORITY: &[&str] = &["priority"];
+const WAITING: Metric = Metric::gauge(
+    "sluice_accel_priority_queued_packets",
+    OF_PRIORITY,
+    "Packets that wait in queues of a priority.",
+);
+const DEPARTED: Metric = Metric::counter(
+    "sluice_accel_departed_packets",
+    OF_PRIORITY,
+    "Packets that have left queues of a priority.",
+);
+const MARKED: Metric = Metric::counter(
+    "sluice_accel_marked_packets",
+    OF_PRIORITY,
+    "Packets that have left queues of a priority marked as having met congestion (ECN).",
+);
+const QUEUE_DROPS: Metric = Metric::counter(
+    "sluice_accel_queue_dropped_packets",
+    &["priority", "reason"],
+    "Packets that were dropped in queues of a priority, by reason.",
 );
 
 /// A count that is a single number.
@@ -95,7 +137,34 @@ fn written(format: Format, node: &AcceleratorNodeStatus) -> Exposition {
             family.sample(&[reason], *count);
         }
     }
+    if let Some(queues) = &node.queues {
+        write_queues(&mut to, queues);
+    }
     to
+}
+
+fn write_queues(to: &mut Exposition, queues: &QueueList) {
+    to.single(&QUEUES, queues.queues);
+    to.single(&QUEUES_LIMIT, queues.queues_limit);
+    to.single(&QUEUED, queues.packets);
+    to.single(&QUEUED_LIMIT, queues.packets_limit);
+    let families: [(&Metric, Reading<QueuePriority>); 3] = [
+        (&WAITING, |one| one.packets),
+        (&DEPARTED, |one| one.departed_packets),
+        (&MARKED, |one| one.marked_packets),
+    ];
+    for (metric, value) in families {
+        let mut family = to.family(metric);
+        for one in &queues.priorities {
+            family.sample(&[&one.priority.to_string()], value(one));
+        }
+    }
+    let mut family = to.family(&QUEUE_DROPS);
+    for one in &queues.priorities {
+        for (reason, count) in &one.dropped {
+            family.sample(&[&one.priority.to_string(), reason], *count);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -119,6 +188,9 @@ mod tests {
             "sluice_accel_flow_hits_total 30",
             "sluice_accel_flow_misses_total 4",
             "sluice_accel_dropped_packets_total{reason=\"meter_red\"} 2",
+            "sluice_accel_queued_packets 5",
+            "sluice_accel_marked_packets_total{priority=\"7\"} 17",
+            "sluice_accel_queue_dropped_packets_total{priority=\"7\",reason=\"queue_full\"} 9",
         ] {
             assert!(text.lines().any(|one| one == line), "{line} is not in\n{text}");
         }

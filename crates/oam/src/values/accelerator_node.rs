@@ -12,6 +12,7 @@ use worker::accelerator::{NodeView, Reason};
 
 use super::facts::Facts;
 use super::offload::{by_reason, reasons};
+use super::queues::{QueueList, QueuePlan};
 use crate::totals;
 
 /// An accelerator, and how its thread and its tables are used. Counts are since the start of the process.
@@ -64,6 +65,9 @@ pub struct AcceleratorNodeStatus {
     pub held: usize,
     /// What has passed by its ports of the network.
     pub path: NodePackets,
+    /// Queues before its ports; absent where there can be none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub queues: Option<QueueList>,
 }
 
 /// Packets of an accelerator's ports of the network.
@@ -181,6 +185,9 @@ impl AcceleratorNodeStatus {
             settling_timed_out: view.settling.timed_out,
             held: view.settling.held,
             path: view.path.as_ref().map(NodePackets::of).unwrap_or_default(),
+            queues: view
+                .queues
+                .map(|counts| QueueList::of(&[counts], QueuePlan::default())),
         }
     }
 
@@ -239,6 +246,9 @@ impl AcceleratorNodeStatus {
                 grouped(self.settling_timed_out),
             )],
         );
+        if let Some(queues) = &self.queues {
+            facts.add("queues", queues.lines());
+        }
         facts.add("dropped", [reasons(&path.drops)]);
         facts.text
     }
@@ -247,6 +257,7 @@ impl AcceleratorNodeStatus {
 #[cfg(test)]
 pub(crate) mod tests {
     use packet::{DropReason, MacAddr};
+    use worker::{EgressCounts, LossReason};
 
     use super::*;
 
@@ -266,6 +277,20 @@ pub(crate) mod tests {
         view.path = Some(path);
         view.exceptions[Reason::NoFlow.index()] = 1_500;
         view.settling.settled = 3;
+        let mut queues = EgressCounts {
+            queues: 12,
+            queues_limit: 131_072,
+            packets: 5,
+            packets_limit: 16_384,
+            octets: 6_000,
+            octets_limit: 1 << 26,
+            ..EgressCounts::default()
+        };
+        let class = &mut queues.priorities[7];
+        (class.packets, class.octets, class.departed, class.departed_octets) = (5, 6_000, 2_000, 2_400_000);
+        (class.waited, class.marks) = (4_000_000_000, 17);
+        class.drops[LossReason::QueueFull as usize] = 9;
+        view.queues = Some(queues);
         let used = AcceleratorNodeUse {
             running: Duration::from_secs(200),
             working: Duration::from_secs(50),
@@ -289,6 +314,8 @@ pub(crate) mod tests {
              host        requests: 0, events: 0; packets with their flow: 0, refused: 0; packets sent: 0\n\
              \x20           lost: 0, discarded: 0, forged: 0, replayed: 0, malformed: 0, foreign: 0\n\
              settling    0 packets wait; settled: 3, timed out: 0\n\
+             queues      12 of 131,072; packets that wait: 5 of 16,384\n\
+             \x20           priority 7: waiting 5, left 2,000, 2,000 µs each, marked 17, queue_full 9\n\
              dropped     meter_red 2\n"
         );
         status.host = None;

@@ -43,7 +43,7 @@ pub struct AcceleratorStatus {
     /// Sessions that leave and come back.
     pub sessions: AcceleratorSessions,
     /// Packets of sessions that stay in the worker, by reason: `action`, `inspection`, `nat`, `accounting`,
-    /// `shared_rate`, `moving`, `port`, `capability`, `refused`, `waiting`.
+    /// `shared_rate`, `moving`, `port`, `capability`, `refused`, `waiting`, `queues`, `shared_shaper`.
     pub home_packets: BTreeMap<String, u64>,
     /// Packets that it gave to the worker, by reason: `no_flow`, `stale`, `not_user_packet`, `action`, `limit`,
     /// `adjacency`, `too_long`, `ttl`, `needs_reassembly`, `other_headers`, `no_session`.

@@ -15,6 +15,9 @@ use super::table::Table;
 pub struct QueueList {
     /// Queues that sessions have.
     pub queues: u64,
+    /// Of these, those of sessions that are at an accelerator: their packets wait there.
+    #[serde(skip_serializing_if = "is_none", default)]
+    pub at_accelerator: u64,
     /// Queues that there is room for; 0: the configuration has none.
     pub queues_limit: u64,
     /// Packets that wait.
@@ -120,6 +123,9 @@ pub struct SessionQueue {
     /// The QER whose rate it shares with others.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub shared_rate: Option<u32>,
+    /// Whether its packets wait in a queue of the accelerator in its place, which says how it stands.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub at_accelerator: bool,
     /// Packets that wait.
     pub packets: u32,
     /// Their octets.
@@ -133,6 +139,12 @@ pub struct SessionQueue {
     /// Packets that were dropped, by reason.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub dropped: BTreeMap<String, u64>,
+}
+
+/// Whether there is nothing to say.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+const fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The label of a reason why a packet is lost in a queue.
@@ -187,6 +199,7 @@ impl QueueList {
         };
         Self {
             queues: sum(|one| one.queues as u64),
+            at_accelerator: sum(|one| one.away as u64),
             queues_limit: sum(|one| one.queues_limit as u64),
             packets: sum(|one| one.packets as u64),
             packets_limit: sum(|one| one.packets_limit as u64),
@@ -230,11 +243,15 @@ impl QueueList {
             ]);
         }
         format!(
-            "{}{}\nqueues: {} of {}; packets that wait: {} of {}\n{}",
+            "{}{}\nqueues: {} of {}{}; packets that wait: {} of {}\n{}",
             table.text(""),
             self.shapers_text(),
             grouped(self.queues),
             grouped(self.queues_limit),
+            match self.at_accelerator {
+                0 => String::new(),
+                away => format!(", {} at an accelerator", grouped(away)),
+            },
             grouped(self.packets),
             grouped(self.packets_limit),
             self.lacking_text(),
@@ -243,6 +260,32 @@ impl QueueList {
 }
 
 impl QueueList {
+    /// As lines among others, of an accelerator: it knows no names of classes.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let room = format!(
+            "{} of {}; packets that wait: {} of {}",
+            grouped(self.queues),
+            grouped(self.queues_limit),
+            grouped(self.packets),
+            grouped(self.packets_limit),
+        );
+        let of_priority = |one: &QueuePriority| {
+            let dropped = one.dropped.iter();
+            let dropped = dropped.map(|(reason, count)| format!(", {reason} {}", grouped(*count)));
+            format!(
+                "priority {}: waiting {}, left {}, {} µs each, marked {}{}",
+                one.priority,
+                grouped(one.packets),
+                grouped(one.departed_packets),
+                grouped(one.waited_us / one.departed_packets.max(1)),
+                grouped(one.marked_packets),
+                dropped.collect::<String>(),
+            )
+        };
+        let priorities = self.priorities.iter().map(of_priority);
+        std::iter::once(room).chain(priorities).collect()
+    }
+
     /// What lacks queues.
     fn lacking_text(&self) -> String {
         match self.lacking {
@@ -296,6 +339,7 @@ impl SessionQueue {
             class: class(queue.class),
             qer: queue.qer.map(|qer| qer.0),
             shared_rate: queue.shared.map(|qer| qer.0),
+            at_accelerator: queue.is_at_accelerator,
             packets: view.packets,
             octets: view.octets,
             waiting_us: view.waiting / 1_000,
@@ -317,7 +361,10 @@ impl SessionQueue {
         let dropped = self.dropped.iter();
         [
             self.direction.clone(),
-            self.class.clone(),
+            match self.at_accelerator {
+                true => format!("{} (at the accelerator)", self.class),
+                false => self.class.clone(),
+            },
             qer,
             grouped(self.packets.into()),
             grouped(self.octets.into()),

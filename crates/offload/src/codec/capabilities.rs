@@ -3,21 +3,23 @@
 use std::time::Duration;
 
 use flow::KeyFields;
-use flow::contract::{Actions, ByteBasis, Capabilities, Exactness};
+use flow::contract::{Actions, ByteBasis, Capabilities, Exactness, Managements, QueueRoom};
 
 use super::field::{Bound, CodecError, Field, Reader, Wire, Writer};
 use super::flows::KEY_FIELDS;
 
-const FLAGS: Field = Field::bits("capability flags", 0b1_1111);
+const FLAGS: Field = Field::bits("capability flags", 0b11_1111);
 const LIMITS: u8 = 1;
 const FENCE: u8 = 1 << 1;
 const OF_FRAME: u8 = 1 << 2;
 const BOUNDED: u8 = 1 << 3;
 const COUNTS: u8 = 1 << 4;
+const QUEUES: u8 = 1 << 5;
 const ACTIONS: Field = Field::bits("actions", 0x3fff);
 const A_FLOW: Field = Field::most("counters or QERs of a flow", 64);
 const ROOM: Field = Field::any("room");
 const LOSS: Field = Field::any("loss");
+const MANAGEMENTS: Field = Field::bits("queue managements", 0b111);
 const COUNTS_EVERY: Field = Field::new("interval of counts", Bound::Range(1, u64::MAX));
 
 impl Wire for Capabilities {
@@ -32,6 +34,7 @@ impl Wire for Capabilities {
             (OF_FRAME, self.byte_basis == ByteBasis::Frame),
             (BOUNDED, loss.is_some()),
             (COUNTS, self.counts_every.is_some()),
+            (QUEUES, self.queues.is_some()),
         ];
         let flag = |mask, (bit, is_set)| if is_set { mask | bit } else { mask };
         to.u8(&KEY_FIELDS, self.key_fields.bits());
@@ -54,6 +57,9 @@ impl Wire for Capabilities {
         let every = self.counts_every.map_or(0, |every| every.as_nanos());
         to.check(&Field::zero("high part of the interval"), (every >> 64) as u64);
         to.u64(&COUNTS_EVERY.only_if(self.counts_every.is_some()), every as u64);
+        if let Some(room) = &self.queues {
+            room.put(to);
+        }
     }
 
     fn take(from: &mut Reader<'_>) -> Result<Self, CodecError> {
@@ -91,6 +97,31 @@ impl Wire for Capabilities {
                 false => Exactness::Exact,
             },
             counts_every: has(COUNTS).then_some(Duration::from_nanos(every)),
+            queues: has(QUEUES).then(|| QueueRoom::take(from)).transpose()?,
         })
+    }
+}
+
+/// Twenty octets.
+impl Wire for QueueRoom {
+    fn put(&self, to: &mut Writer<'_>) {
+        to.u32(&ROOM, self.queues);
+        to.u32(&ROOM, self.packets);
+        to.u64(&ROOM, self.octets);
+        to.u16(&ROOM, self.nodes);
+        to.u8(&MANAGEMENTS, self.managements.bits());
+        to.reserved(1);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let room = Self {
+            queues: from.u32(&ROOM)?,
+            packets: from.u32(&ROOM)?,
+            octets: from.u64(&ROOM)?,
+            nodes: from.u16(&ROOM)?,
+            managements: Managements::from_bits(from.u8(&MANAGEMENTS)?),
+        };
+        from.reserved(1)?;
+        Ok(room)
     }
 }

@@ -9,6 +9,7 @@ use flow::{ContentUsage, OpId, SessionIndex, UrrCount};
 
 use super::counters::{COUNTS_LEN, USAGE_LEN};
 use super::field::{Bound, CodecError, Field, MAX_MESSAGE, RESERVED, Reader, Wire, Writer};
+use super::queues::{put_tokens, put_tokens_header, take_tokens, take_tokens_header};
 use super::slots::{COUNTER_SLOT, DIRECTION, DIRECTIONS};
 use super::types;
 
@@ -73,6 +74,7 @@ pub(super) const fn type_of_reply(reply: &Reply) -> u8 {
         Ok(Outcome::Meter(_)) => types::METER,
         Ok(Outcome::Contents(_)) => types::CONTENTS,
         Ok(Outcome::Demand(_)) => types::DEMAND,
+        Ok(Outcome::Tokens(_)) => types::TOKENS,
         Err(_) => types::REFUSED,
     }
 }
@@ -123,6 +125,10 @@ pub(super) fn put_reply(reply: &Reply, more: bool, to: &mut Writer<'_>) {
             to.u8(&REFUSAL, *refusal as u8);
             to.u8(&RESERVED, more.into());
         }
+        Ok(Outcome::Tokens(tokens)) => {
+            put_tokens_header(tokens, to);
+            to.check(&RESERVED, more.into());
+        }
         Ok(Outcome::Done | Outcome::Meter(_) | Outcome::Demand(_)) => {
             to.u8(&RESERVED, 0);
             to.u8(&RESERVED, more.into());
@@ -134,6 +140,7 @@ pub(super) fn put_reply(reply: &Reply, more: bool, to: &mut Writer<'_>) {
         Ok(Outcome::Counts(counts)) => counts.iter().for_each(|of_slot| of_slot.put(to)),
         Ok(Outcome::Contents(usages)) => usages.iter().for_each(|usage| usage.put(to)),
         Ok(Outcome::Meter(state)) => state.put(to),
+        Ok(Outcome::Tokens(tokens)) => put_tokens(tokens, to),
         Ok(Outcome::Demand(octets)) => octets.iter().for_each(|octets| to.u64(&OCTETS, *octets)),
     }
 }
@@ -182,6 +189,7 @@ pub(super) fn take_reply(message_type: u8, from: &mut Reader<'_>) -> Result<Part
     let mut more = false;
     let mut entries = 0;
     let mut refusal = Refusal::Unsupported;
+    let mut of_tokens = (0, 0);
     match message_type {
         types::COUNTS => (entries, more) = take_list_header(&ENTRIES, from)?,
         types::CONTENTS => (entries, more) = take_list_header(&USAGES, from)?,
@@ -189,6 +197,7 @@ pub(super) fn take_reply(message_type: u8, from: &mut Reader<'_>) -> Result<Part
             refusal = from.place(&REFUSAL, REFUSALS)?;
             from.reserved(1)?;
         }
+        types::TOKENS => of_tokens = take_tokens_header(from)?,
         _ => from.reserved(2)?,
     }
     let id = OpId(from.u64(&ID)?);
@@ -197,6 +206,7 @@ pub(super) fn take_reply(message_type: u8, from: &mut Reader<'_>) -> Result<Part
         types::COUNTS => Ok(Outcome::Counts(take_list::<(u8, UrrCount)>(entries, from)?)),
         types::CONTENTS => Ok(Outcome::Contents(take_list::<ContentUsage>(entries, from)?)),
         types::METER => Ok(Outcome::Meter(MeterState::take(from)?)),
+        types::TOKENS => Ok(Outcome::Tokens(take_tokens(of_tokens.0, of_tokens.1, from)?)),
         types::DEMAND => Ok(Outcome::Demand([from.u64(&OCTETS)?, from.u64(&OCTETS)?])),
         _ => Err(refusal),
     };

@@ -1,6 +1,9 @@
 //! Objects and their names: each kind has a number.
 
-use flow::contract::{Adjacency, AnyKey, Flow, Instance, Object, ObjectId, PathMtu, Route, RoutePrefix};
+use flow::contract::{
+    Adjacency, AnyKey, Flow, Instance, Object, ObjectId, PathMtu, QueueClass, Route, RoutePrefix, SharedNode,
+    SharedNodeId,
+};
 use flow::meter::{MeterSpec, MeterState, Rate, SharedId};
 use flow::{AdjacencyId, Forward, InstanceId, Mark};
 
@@ -8,6 +11,7 @@ use super::counters::Counter;
 use super::field::{Bound, CodecError, Field, Reader, Wire, Writer};
 use super::meters::SHARED;
 use super::network::{ADJACENCY, INSTANCE, put_path, take_path};
+use super::queues::{CLASS, NODE, put_queues, take_queues};
 use super::slots::{COUNTER_SLOT, DIRECTION, DIRECTIONS, FORWARD_SLOT, QER_SLOT};
 
 const FLOW: u8 = 1;
@@ -20,22 +24,25 @@ const FLOWS: u8 = 7;
 const CONTENTS: u8 = 8;
 const SESSION: u8 = 9;
 const GENERATION_KIND: u8 = 10;
+const QUEUES: u8 = 11;
 const INSTANCE_KIND: u8 = 16;
 const ROUTE: u8 = 17;
 const ADJACENCY_KIND: u8 = 18;
 const PATH_MTU: u8 = 19;
 const SHARED_METER: u8 = 20;
 const SHARED_CHAIN: u8 = 21;
+const QUEUE_CLASS: u8 = 22;
+const SHARED_NODE: u8 = 23;
 
 /// The kinds that objects are of.
 pub(super) const OBJECT_KIND: Field = Field::new(
     "object kind",
-    Bound::OneOf(&[1, 2, 3, 4, 5, 6, 10, 16, 17, 18, 19, 20, 21]),
+    Bound::OneOf(&[1, 2, 3, 4, 5, 6, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23]),
 );
 /// The kinds that names are of.
 pub(super) const NAME_KIND: Field = Field::new(
     "object kind",
-    Bound::OneOf(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 16, 17, 18, 19, 20, 21]),
+    Bound::OneOf(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23]),
 );
 
 const GATES: Field = Field::bits("gates and meters", 0b1111);
@@ -62,6 +69,9 @@ pub(super) const fn kind_of(id: &ObjectId) -> u8 {
         ObjectId::PathMtu(..) => PATH_MTU,
         ObjectId::SharedMeter(_) => SHARED_METER,
         ObjectId::SharedChain(_) => SHARED_CHAIN,
+        ObjectId::Queues(_) => QUEUES,
+        ObjectId::QueueClass(_) => QUEUE_CLASS,
+        ObjectId::SharedNode(_) => SHARED_NODE,
     }
 }
 
@@ -126,7 +136,44 @@ pub(super) fn put_object(object: &Object, to: &mut Writer<'_>) {
             put_shared(*id, to);
             chain.iter().for_each(|id| to.u16(&SHARED, id.0));
         }
+        Object::Queues {
+            direction,
+            queues,
+            tokens,
+        } => put_queues(*direction, queues, tokens.as_deref(), to),
+        Object::QueueClass { id, class } => {
+            put_class(*id, to);
+            class.put(to);
+        }
+        Object::SharedNode { id, node } => {
+            put_node(*id, to);
+            node.put(to);
+        }
     }
+}
+
+/// Four octets.
+fn put_class(id: u8, to: &mut Writer<'_>) {
+    to.u8(&CLASS, id);
+    to.reserved(3);
+}
+
+fn take_class(from: &mut Reader<'_>) -> Result<u8, CodecError> {
+    let id = from.u8(&CLASS)?;
+    from.reserved(3)?;
+    Ok(id)
+}
+
+/// Four octets.
+fn put_node(id: SharedNodeId, to: &mut Writer<'_>) {
+    to.u16(&NODE, id.0);
+    to.reserved(2);
+}
+
+fn take_node(from: &mut Reader<'_>) -> Result<SharedNodeId, CodecError> {
+    let id = SharedNodeId(from.u16(&NODE)?);
+    from.reserved(2)?;
+    Ok(id)
 }
 
 /// Four octets.
@@ -180,6 +227,14 @@ pub(super) fn take_object(kind: u8, from: &mut Reader<'_>) -> Result<Object, Cod
         }
         GENERATION_KIND => Object::Generation(from.u32(&GENERATION)?),
         SHARE => Object::Share(take_shared(from)?),
+        QUEUES => {
+            let of = take_queues(from)?;
+            Object::Queues {
+                direction: of.direction,
+                queues: Box::new(of.queues),
+                tokens: of.tokens.map(Box::new),
+            }
+        }
         _ => take_of_node(kind, from)?,
     })
 }
@@ -200,6 +255,14 @@ fn take_of_node(kind: u8, from: &mut Reader<'_>) -> Result<Object, CodecError> {
             id: take_shared(from)?,
             rates: [Rate::take(from)?, Rate::take(from)?],
             bursts: [from.u64(&BURST)?, from.u64(&BURST)?],
+        },
+        QUEUE_CLASS => Object::QueueClass {
+            id: take_class(from)?,
+            class: QueueClass::take(from)?,
+        },
+        SHARED_NODE => Object::SharedNode {
+            id: take_node(from)?,
+            node: SharedNode::take(from)?,
         },
         _ => {
             OBJECT_KIND.check(kind.into())?;
@@ -239,6 +302,12 @@ pub(super) fn put_name(name: &ObjectId, to: &mut Writer<'_>) {
         ObjectId::Adjacency(id) => to.u32(&ADJACENCY, id.0),
         ObjectId::PathMtu(local, peer) => put_path(local, peer, None, to),
         ObjectId::SharedMeter(id) | ObjectId::SharedChain(id) => put_shared(*id, to),
+        ObjectId::Queues(direction) => {
+            to.u8(&DIRECTION, *direction as u8);
+            to.reserved(3);
+        }
+        ObjectId::QueueClass(id) => put_class(*id, to),
+        ObjectId::SharedNode(id) => put_node(*id, to),
     }
 }
 
@@ -276,6 +345,13 @@ pub(super) fn take_name(kind: u8, from: &mut Reader<'_>) -> Result<ObjectId, Cod
             ObjectId::PathMtu(local, peer)
         }
         SHARED_METER => ObjectId::SharedMeter(take_shared(from)?),
+        QUEUES => {
+            let direction = from.place(&DIRECTION, DIRECTIONS)?;
+            from.reserved(3)?;
+            ObjectId::Queues(direction)
+        }
+        QUEUE_CLASS => ObjectId::QueueClass(take_class(from)?),
+        SHARED_NODE => ObjectId::SharedNode(take_node(from)?),
         _ => {
             NAME_KIND.check(kind.into())?;
             ObjectId::SharedChain(take_shared(from)?)

@@ -15,8 +15,8 @@ pub fn parts(notice: Notice) -> Parts {
     parts_within(notice, MAX_MESSAGE)
 }
 
-/// The same for messages of at most `room` octets. An entry is not divided: 112 octets are enough for every one, and no
-/// part is longer than that or `room`.
+/// The same for messages of at most `room` octets. Neither an entry nor what has no list is divided: 212 octets are
+/// enough for each, and no part is longer than that or `room`.
 pub fn parts_within(notice: Notice, room: usize) -> Parts {
     Parts {
         room,

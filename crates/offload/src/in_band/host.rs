@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use flow::contract::{
-    Backend, Capabilities, Epoch, Event, FlowOp, Notice, Object, Outcome, Refusal, Reply, Request,
+    Backend, Capabilities, Epoch, Event, FlowOp, Notice, Object, Outcome, QueueTokens, Refusal, Reply,
+    Request,
 };
 use flow::meter::MeterState;
 use flow::{Nanos, OpId};
@@ -150,6 +151,10 @@ impl InBand {
                         if let (Ok(Outcome::Meter(state)), Some(clock)) = (&mut reply.outcome, &self.clock) {
                             move_to(state, |moment| clock.own(moment));
                         }
+                        if let (Ok(Outcome::Tokens(tokens)), Some(clock)) = (&mut reply.outcome, &self.clock)
+                        {
+                            tokens.at = clock.own(tokens.at);
+                        }
                         self.stats.replies += 1;
                         self.progress = now;
                         self.notices.push_back(Notice::Reply(reply));
@@ -216,6 +221,9 @@ impl Backend for InBand {
         if let (Some(state), Some(clock)) = (state_of(&mut request.op), &self.clock) {
             move_to(state, |moment| clock.peers(moment));
         }
+        if let (Some(tokens), Some(clock)) = (tokens_of(&mut request.op), &self.clock) {
+            tokens.at = clock.peers(tokens.at);
+        }
         let id = request.id;
         self.encoded.clear();
         if codec::encode(&Message::Request(request), &mut self.encoded).is_err() {
@@ -256,6 +264,16 @@ fn move_to(state: &mut MeterState, clock: impl Fn(Nanos) -> Nanos) {
         if window.ends != Nanos::ZERO {
             window.ends = clock(window.ends);
         }
+    }
+}
+
+/// What is left of the rates of queues that are given away.
+fn tokens_of(op: &mut FlowOp) -> Option<&mut QueueTokens> {
+    match op {
+        FlowOp::Install(Object::Queues { tokens, .. })
+        | FlowOp::Update(Object::Queues { tokens, .. })
+        | FlowOp::Put(Object::Queues { tokens, .. }) => tokens.as_deref_mut(),
+        _ => None,
     }
 }
 

@@ -182,6 +182,7 @@ fn queues(left: u64) -> QueueList {
     };
     QueueList {
         queues: 118_000,
+        at_accelerator: 0,
         queues_limit: 131_072,
         packets: 2_000,
         packets_limit: 8_192,

@@ -153,6 +153,19 @@ impl Manager {
         Ok(WredId(self.wred.len() as u8 - 1))
     }
 
+    /// Forgets all WRED profiles: no queue is there that could have one.
+    ///
+    /// # Errors
+    /// [`TmError::InUse`], with any node, where there are UEs.
+    pub fn clear_wred(&mut self) -> Result<(), TmError> {
+        let in_use = self.ues.len() - self.free_ues.len() - self.leaving as usize;
+        if in_use > 0 {
+            return Err(TmError::InUse(NodeId(0)));
+        }
+        self.wred.clear();
+        Ok(())
+    }
+
     /// Adds a UE's node.
     ///
     /// # Errors

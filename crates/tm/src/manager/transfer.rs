@@ -41,7 +41,44 @@ pub struct UeState {
     at: u64,
 }
 
+impl UeState {
+    /// Of these levels: the shaper's, and by place those of the guaranteed and maximum rate of each queue.
+    pub const fn new(ue: i64, queues: [[i64; 2]; 8], at: Nanos) -> Self {
+        Self { ue, queues, at: at.0 }
+    }
+
+    /// The level of its shaper.
+    pub const fn ue(&self) -> i64 {
+        self.ue
+    }
+
+    /// Those of the guaranteed and the maximum rate of the queue at a place.
+    pub const fn queue(&self, place: u8) -> [i64; 2] {
+        self.queues[(place & 7) as usize]
+    }
+}
+
 impl Manager {
+    /// What a UE has of its tokens, whose queues stay.
+    pub fn ue_state(&self, ue: UeId, now: Nanos) -> Option<UeState> {
+        let at = self.now.max(now.0);
+        let of = self.live(ue.0)?;
+        let mut state = UeState {
+            ue: of.bucket.level_at(of.since, at),
+            at,
+            ..UeState::default()
+        };
+        for place in (0..8).filter(|place| of.places >> place & 1 == 1) {
+            let number = self.queues.of[of.line(place)].shaper;
+            if let Some(number) = number.checked_sub(1) {
+                let shaper = &self.shapers[number as usize];
+                let level = |bucket: &crate::bucket::Bucket| bucket.level_at(shaper.since, at);
+                state.queues[usize::from(place)] = [level(&shaper.guaranteed), level(&shaper.maximum)];
+            }
+        }
+        Some(state)
+    }
+
     /// Removes a UE with its queues, and gives out their packets: queue after queue, each in order. Its number is used
     /// again when no ring has it any more.
     ///

@@ -7,6 +7,7 @@ use flow::{PortId, Seed, WorkerId};
 use packet::MacAddr;
 use rules::network::Network;
 
+use crate::accelerator::queues::QueueLimits;
 use crate::{HostRates, IdleTimes, InterfaceSettings, LagPorts, WorkerConfig};
 
 /// The configuration of an [`Engine`](crate::accelerator::Engine).
@@ -58,6 +59,8 @@ pub struct EngineConfig {
     /// flow settles, a marker that gets lost is sent again, and of a flow with more packets than are held all go to
     /// the host. A node has twice the time in which it loses contact, at least. Default 500 ms.
     pub settling_time: Duration,
+    /// Room for packets that wait in queues before its ports. Default: none, and no packet waits.
+    pub queues: Option<QueueLimits>,
     /// The secret of the hash functions. Must be random outside tests.
     pub seed: Seed,
 }
@@ -87,6 +90,7 @@ impl EngineConfig {
             held_packets: 1_024,
             held_packets_per_flow: 64,
             settling_time: Duration::from_millis(500),
+            queues: None,
             seed,
         }
     }

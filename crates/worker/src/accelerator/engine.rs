@@ -2,15 +2,16 @@
 
 use flow::slab::OutOfMemory;
 use flow::{Blocks, KeyFields, Millisecond, Nanos, PortId, SessionIndex, Tick};
-use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf};
 use rtrb::Consumer;
 use transport::Adjacencies;
 
+use crate::accelerator::aside::Aside;
 use crate::accelerator::config::EngineConfig;
 use crate::accelerator::exceptions::{Exception, Exceptions};
 use crate::accelerator::flow_accounts::FlowCounts;
 use crate::accelerator::put_error::PutError;
+use crate::accelerator::queues::EngineQueues;
 use crate::accelerator::screening::{Taken, review, screen};
 use crate::accelerator::settling::{GivenFlow, Settling, SettlingLimits, SettlingStats};
 use crate::access_counts::AccessCounts;
@@ -33,6 +34,7 @@ use crate::egress::linearize::linearize_burst;
 use crate::egress::network_tables::NetworkTables;
 use crate::egress::path_mtus::PathMtus;
 use crate::egress::ports::Ports;
+use crate::egress::queueing::departures::Exit;
 use crate::egress::tx_queues::{Transmission, TxQueues};
 use crate::ingress::parse::{gather, parse};
 use crate::io::{Io, PacketMetadata};
@@ -47,10 +49,25 @@ use offload::exception::Reason;
 /// Events that stages push: they are the host's to cause, which sees the packet as an exception.
 const UNHEARD: usize = 64;
 
+/// What packets need to leave, of an engine.
+macro_rules! exit {
+    ($engine:expr) => {
+        Exit {
+            io: &mut $engine.ports.io,
+            tx: &mut $engine.ports.tx,
+            lags: &$engine.ports.lags,
+            stats: &mut $engine.stats,
+            blocks: &mut $engine.blocks,
+            fragmenter: &mut $engine.fragmenter,
+        }
+    };
+}
+pub(super) use exit;
+
 /// An accelerator's fast path: what it holds, and its ports.
 pub struct Engine<I: Io> {
     pub(super) config: EngineConfig,
-    stats: Stats,
+    pub(super) stats: Stats,
     access: AccessCounts,
     burst: Burst<I::Buf>,
     /// What the host gave back and is not passed through the stages yet.
@@ -61,7 +78,7 @@ pub struct Engine<I: Io> {
     pub(super) apply_rules: ApplyRulesState,
     pub(super) tables: ForwardingTables,
     copies: Copies<I::Buf>,
-    fragmenter: Fragmenter<I::Buf>,
+    pub(super) fragmenter: Fragmenter<I::Buf>,
     pub(super) ports: Ports<I>,
     pub(super) aside: Aside<I::Buf>,
     /// Which sessions have counters that have reached something, is all that is taken of it.
@@ -69,14 +86,6 @@ pub struct Engine<I: Io> {
     unheard: Consumer<Event>,
     tcp_transitory: u16,
     host: PortStats,
-}
-
-/// Packets that leave the burst without being sent: exceptions, and those of flows that settle.
-pub(super) struct Aside<B> {
-    pub exceptions: Exceptions<B>,
-    pub settling: Settling<B>,
-    /// Whether packets that pass now come from the host: they have their hops with them.
-    pub is_from_host: bool,
 }
 
 /// What an engine has counted, and holds.
@@ -96,6 +105,8 @@ pub struct EngineStats<'a> {
     pub host: PortStats,
     /// Flows that settle, and have.
     pub settling: SettlingStats,
+    /// Packets that wait in queues, or before a port that takes none.
+    pub queued: usize,
     /// Flow entries in the tables.
     pub flows: usize,
     /// Those of them that no packet can use any more.
@@ -156,6 +167,10 @@ impl<I: Io> Engine<I> {
                     packets_per_flow: config.held_packets_per_flow,
                     time: config.settling_time,
                 }),
+                queues: match &config.queues {
+                    Some(limits) => Some(Box::new(EngineQueues::new(limits, ports, config.max_sessions)?)),
+                    None => None,
+                },
                 is_from_host: false,
             },
             events: EventQueue::new(events, config.max_sessions),
@@ -181,6 +196,7 @@ impl<I: Io> Engine<I> {
                 self.pass(Origin::Network, now);
             }
         }
+        self.depart(now);
         let (buckets, now) = (self.config.aging_per_poll, Tick::of(now));
         let mut accounts = self.flow_counts.with(&self.blocks);
         self.stats.aged += self.flows.age(&mut accounts, now, buckets) as u64;
@@ -190,7 +206,7 @@ impl<I: Io> Engine<I> {
             rx: self.stats.rx() - rx,
             tx: self.stats.tx() - tx,
             commands: 0,
-            waiting: self.stats.held + self.aside.exceptions.len() as u64,
+            waiting: self.stats.held + (self.aside.exceptions.len() + self.queued()) as u64,
         }
     }
 
@@ -204,6 +220,10 @@ impl<I: Io> Engine<I> {
         self.pass_reinjected(now);
         self.stats.from_host += 1;
         let port = self.ports.lags.way(port, &packet);
+        let packet = match self.aside.stand_behind(port, packet) {
+            Some(packet) => packet,
+            None => return,
+        };
         self.ports
             .tx
             .send(&mut self.ports.io, &mut self.stats, port, packet);
@@ -258,6 +278,7 @@ impl<I: Io> Engine<I> {
             exceptions_waiting: self.aside.exceptions.len(),
             host: self.host,
             settling: self.aside.settling.stats(),
+            queued: self.queued(),
             flows: self.flows.len(),
             dead_flows: self.flows.dead(),
         }
@@ -273,6 +294,42 @@ impl<I: Io> Engine<I> {
     /// The next session that has counted as much as [`Blocks::look_every`] says since it was last given.
     pub fn next_due(&mut self) -> Option<SessionIndex> {
         self.events.next_due()
+    }
+
+    /// Packets that wait.
+    pub(super) fn queued(&self) -> usize {
+        let queues = self.aside.queues.as_ref();
+        queues.map_or(0, |queues| queues.queueing.len())
+    }
+
+    /// Sends the packets whose turn it is.
+    pub(super) fn depart(&mut self, now: Nanos) {
+        let Some(queues) = &mut self.aside.queues else {
+            return;
+        };
+        queues.queueing.depart(&mut exit!(self), now);
+        self.drop_lost_in_queues();
+        self.recirculate_departed(now);
+    }
+
+    pub(super) fn recirculate_departed(&mut self, now: Nanos) {
+        if self.ports.tx.has_recirculated() {
+            self.ports.tx.take_recirculated(&mut self.burst.packets);
+            self.pass(Origin::Network, now);
+        }
+    }
+
+    /// Drops what was lost in queues, and takes back what it has counted.
+    pub(super) fn drop_lost_in_queues(&mut self) {
+        let Some(queues) = &mut self.aside.queues else {
+            return;
+        };
+        while queues.queueing.has_lost()
+            && let Some(lost) = queues.queueing.take_lost()
+        {
+            lost.charge.credit_back_waiting(&mut self.blocks);
+            self.ports.drop(&mut self.stats, lost.packet, lost.reason);
+        }
     }
 
     /// Passes what the host has given back through the stages.
@@ -634,11 +691,15 @@ impl<I: Io> Engine<I> {
         if self.ports.io.bounds_chains() {
             linearize_burst(&mut self.ports.io, blocks, &mut burst.packets, descriptors);
         }
+        if let Some(queues) = &mut self.aside.queues {
+            let (queueing, mut plans) = queues.with_plans(blocks);
+            queueing.choose(&burst.packets, descriptors, burst.outcome.yellow, &mut plans);
+        }
         let transmission = Transmission {
             packets: &mut burst.packets,
             descriptors,
             yellow: burst.outcome.yellow,
-            blocks,
+            blocks: &mut self.blocks,
             deferred: &mut self.aside,
             fragmenter: &mut self.fragmenter,
             now,
@@ -646,6 +707,9 @@ impl<I: Io> Engine<I> {
         self.ports
             .tx
             .transmit(&mut self.ports.io, &mut self.stats, transmission);
+        if self.aside.queues.is_some() {
+            self.drop_lost_in_queues();
+        }
         if !self.copies.is_empty() {
             self.copies
                 .send(&mut self.ports, &mut self.stats, &mut self.fragmenter);
@@ -681,62 +745,4 @@ where
         stage.unmeter(verdict, octets);
     }
     descriptor.fate = host(reason);
-}
-
-impl<B: PacketMetadata> Aside<B> {
-    /// Gives a packet to the host, if there is room for it.
-    fn except(&mut self, packet: B, reason: Reason, stats: &mut Stats) {
-        let hops = match self.is_from_host {
-            true => packet.charge().0 as u8,
-            false => 0,
-        };
-        stats.handed_over += u64::from(self.exceptions.push(packet, reason, hops));
-    }
-}
-
-impl<B: PacketBuf + PacketMetadata> Aside<B> {
-    /// Gives what is held of the flow in a slot to the host.
-    fn except_held(&mut self, slot: u32, stats: &mut Stats) {
-        while let Some(packet) = self.settling.pop_of(slot) {
-            stats.held -= 1;
-            self.except(packet, Reason::NoFlow, stats);
-        }
-    }
-}
-
-impl<B: PacketBuf + PacketMetadata> Deferrals<B> for Aside<B> {
-    #[cold]
-    #[inline(never)]
-    fn store(
-        &mut self,
-        deferral: Deferral,
-        _: usize,
-        packet: B,
-        stats: &mut Stats,
-        now: Nanos,
-    ) -> Result<(), Rejected<B>> {
-        match deferral {
-            Deferral::Host(reason) => self.except(packet, reason, stats),
-            Deferral::Settling(slot) => match self.settling.hold(slot, packet, now) {
-                Ok(()) => stats.held += 1,
-                Err(packet) => {
-                    self.except_held(slot, stats);
-                    self.except(packet, Reason::NoFlow, stats);
-                }
-            },
-            // The stages before have none of these.
-            _ => self.except(packet, Reason::Action, stats),
-        }
-        Ok(())
-    }
-
-    /// An accelerator has no queues: no stage before asks for any.
-    fn enqueue(&mut self, _: usize, packet: B, _: Option<FragmentSpec>, _: Nanos) {
-        drop(packet);
-    }
-
-    fn take_rejected(&mut self) -> Option<Rejected<B>> {
-        let packet = self.exceptions.take_rejected()?;
-        Some(Rejected::new(packet, DropReason::Overload))
-    }
 }

@@ -1,9 +1,11 @@
 //! The tables of an engine, as the backend of the FlowOp contract changes them.
 
-use flow::contract::{AnyKey, Flow, Object, ObjectId, PathMtu, Refusal, Route};
+use flow::contract::{
+    AnyKey, Flow, InstanceUses, Object, ObjectId, PathMtu, QueueTokens, Queues, Refusal, Route,
+};
 use flow::meter::SharedId;
 use flow::table_backend::BackendTables;
-use flow::{Blocks, Direction, FlowEntry, Installed, Nanos, PortId, SessionIndex};
+use flow::{Blocks, Direction, FlowEntry, Installed, Nanos, PortId, SessionIndex, UrrCount};
 
 use crate::accelerator::engine::Engine;
 use crate::accelerator::host_network::HostNetwork;
@@ -101,10 +103,18 @@ impl<I: Io> BackendTables for EngineTables<I> {
     fn change_node(&mut self, id: ObjectId, object: Option<&Object>) -> Result<(), Refusal> {
         let engine = &mut self.engine;
         match (id, object) {
-            (ObjectId::Instance(id), None) => self.network.change_instance(id, None, |_| true)?,
+            (ObjectId::Instance(id), None) => {
+                self.network.change_instance(id, None, |_| true)?;
+                if let Some(queues) = engine.queues_mut() {
+                    queues.set_instance(id, false);
+                }
+            }
             (ObjectId::Instance(id), Some(Object::Instance { instance, .. })) => {
                 let is_port = |port: PortId| engine.is_of_network(port);
                 self.network.change_instance(id, Some(instance), is_port)?;
+                if let Some(queues) = engine.queues_mut() {
+                    queues.set_instance(id, instance.uses.contains(InstanceUses::QUEUES));
+                }
             }
             (ObjectId::Route(prefix), None) => self.network.change_route(prefix, None)?,
             (ObjectId::Route(_), Some(Object::Route(Route { prefix, target }))) => {
@@ -133,7 +143,7 @@ impl<I: Io> BackendTables for EngineTables<I> {
                     return Err(Refusal::Unsupported);
                 }
             }
-            _ => return Err(Refusal::Unsupported),
+            _ => return self.change_queue_node(id, object),
         }
         Ok(())
     }
@@ -146,5 +156,51 @@ impl<I: Io> BackendTables for EngineTables<I> {
         let mut demand = [(id, [0; 2])];
         self.engine.shared_meters_mut().take_demand(&mut demand);
         demand[0].1
+    }
+
+    fn put_queues(
+        &mut self,
+        session: SessionIndex,
+        direction: Direction,
+        queues: &Queues,
+        tokens: Option<&QueueTokens>,
+        now: Nanos,
+    ) -> Result<(), Refusal> {
+        self.engine.put_queues(session, direction, (queues, tokens), now)
+    }
+
+    fn remove_queues(&mut self, session: SessionIndex, direction: Direction, now: Nanos) -> QueueTokens {
+        let removed = self.engine.remove_queues(session, direction, now);
+        removed.map(|(_, tokens)| tokens).unwrap_or_default()
+    }
+
+    fn queue_tokens(&self, session: SessionIndex, direction: Direction, now: Nanos) -> QueueTokens {
+        self.engine.queue_tokens(session, direction, now)
+    }
+
+    fn empty_queues(&mut self, session: SessionIndex, now: Nanos) {
+        self.engine.empty_queues(session, now);
+    }
+
+    fn waiting(&self, session: SessionIndex, counter: u8) -> UrrCount {
+        self.engine.not_left(session, counter)
+    }
+
+    fn lose_queues(&mut self, now: Nanos) {
+        self.engine.lose_queues(now);
+    }
+}
+
+impl<I: Io> EngineTables<I> {
+    /// A class of queues or a shared node comes, changes or goes.
+    fn change_queue_node(&mut self, id: ObjectId, object: Option<&Object>) -> Result<(), Refusal> {
+        let queues = self.engine.queues_mut().ok_or(Refusal::Unsupported)?;
+        match (id, object) {
+            (ObjectId::QueueClass(id), None) => queues.change_class(id, None),
+            (_, Some(&Object::QueueClass { id, class })) => queues.change_class(id, Some(class)),
+            (ObjectId::SharedNode(id), None) => queues.remove_node(id),
+            (_, Some(Object::SharedNode { id, node })) => queues.put_node(*id, node),
+            _ => Err(Refusal::Unsupported),
+        }
     }
 }

@@ -118,7 +118,7 @@ impl<I: Io> Node<I> {
         PollReport {
             rx: report.rx + received,
             tx: report.tx + sent,
-            waiting: (stats.settling.held + stats.exceptions_waiting) as u64,
+            waiting: (stats.settling.held + stats.exceptions_waiting + stats.queued) as u64,
             ..report
         }
     }

@@ -166,6 +166,7 @@ impl<I: Io> Engine<I> {
             self.flows.change_verdicts(lead_on);
         }
         self.aside.settling.change_verdicts(lead_on);
+        self.move_charges(session, installed);
     }
 
     /// The block of a session is gone or has another generation, since the last poll: its entries are of no use any

@@ -100,6 +100,12 @@ impl Charge {
         self.verdict.is_some() && self.kind != Kind::Relayed
     }
 
+    /// What it has counted: in which slots of its block, as which direction, how many octets. `None`: nothing.
+    pub fn counted(&self) -> Option<(u64, Direction, u16)> {
+        self.is_of_user()
+            .then(|| (self.verdict.urrs, self.verdict.direction(), self.octets))
+    }
+
     /// The direction of the packet.
     pub const fn direction(&self) -> Direction {
         self.verdict.direction()

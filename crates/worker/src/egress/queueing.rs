@@ -18,15 +18,19 @@ mod reporting;
 pub(crate) mod reports;
 mod session_queues;
 mod sessions;
+mod tally;
+mod tokens;
+pub(crate) mod told;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use flow::meter::Colour;
 use flow::slab::OutOfMemory;
-use flow::{Direction, Nanos, PortId, SessionIndex, prefetch};
+use flow::{Blocks, Direction, Nanos, PortId, SessionIndex, prefetch};
 use packet::ip_fragmentation::FragmentSpec;
 use packet::{PacketBuf, ecn};
+use rules::image::EgressQueues;
 use rules::network::{Egress, Network};
 use tm::{AqmTimes, Arrival, Class, Departure, Ecn, Limits, LossReason, Manager, QueueId, Slot};
 
@@ -35,7 +39,7 @@ use self::nodes::Nodes;
 use self::packets::{Lost, Output, Record, Waiting};
 use self::reports::{Reports, drop_reason};
 use self::session_queues::SessionQueues;
-use crate::WorkerConfig;
+use self::tally::Tally;
 use crate::burst::batch::{BURST, Batch};
 use crate::burst::credit::Charge;
 use crate::burst::descriptor::{Deferral, Descriptor, Fate};
@@ -44,6 +48,7 @@ use crate::io::PacketMetadata;
 use crate::sessions::Sessions;
 use crate::trace::report::QueueEnd;
 use crate::view::EgressCounts;
+use crate::{EgressLimits, WorkerConfig};
 
 /// The longest IP packet that a manager counts.
 const LARGEST: u16 = 16_383;
@@ -102,6 +107,59 @@ pub(crate) struct Queueing<B> {
     /// What is being sent, and the records of it: empty between bursts.
     batch: Batch<B>,
     records: Vec<Record>,
+    /// What packets have counted that have not left yet, of an accelerator.
+    tally: Option<Tally>,
+}
+
+/// A manager for these limits, for packets of up to `largest` octets; and how long those are that it counts as they
+/// are.
+fn manager(limits: &EgressLimits, nodes: u16, largest: u16) -> Result<(Manager, u16), OutOfMemory> {
+    let most_queues = limits.queues.max(1);
+    // Changes of sessions that are there find room, too: their undoing may not fail.
+    let with_reserve = (most_queues + most_queues / 4 + 64).min(1 << 23) as u32;
+    let largest = largest.clamp(QUANTUM, LARGEST);
+    let limits = Limits {
+        ues: with_reserve,
+        // Those of one session and shaper lie side by side: their number is rounded up to a power of two.
+        queues: 4 * with_reserve,
+        shapers: with_reserve,
+        nodes,
+        packets: (limits.packets as u32).clamp(1, 1 << 28),
+        pool: (limits.octets as u64).max(1),
+        largest,
+        quantum: QUANTUM,
+        losses: 1_024,
+        aqm: AqmTimes::STANDARD,
+    };
+    match Manager::new(limits) {
+        Ok(manager) => Ok((manager, largest)),
+        Err(tm::TmError::Memory(error)) => Err(error),
+        Err(error) => unreachable!("limits are clamped: {error}"),
+    }
+}
+
+/// What says where packets wait, beside lines: the blocks, and the plans of sessions.
+pub(crate) trait Plans {
+    /// The session blocks.
+    fn blocks(&self) -> &Blocks;
+    /// The same, to change.
+    fn blocks_mut(&mut self) -> &mut Blocks;
+    /// The queues of a session in a direction.
+    fn plan(&self, session: SessionIndex, direction: Direction) -> Option<&EgressQueues>;
+}
+
+impl Plans for Sessions {
+    fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    fn blocks_mut(&mut self) -> &mut Blocks {
+        &mut self.blocks
+    }
+
+    fn plan(&self, session: SessionIndex, direction: Direction) -> Option<&EgressQueues> {
+        self.at(session)?.image.egress_queues(direction)
+    }
 }
 
 impl<B: PacketBuf + PacketMetadata> Queueing<B> {
@@ -113,43 +171,37 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         let Some(egress) = config.network.egress() else {
             return Ok(None);
         };
-        let limits = config.egress;
-        let most_queues = limits.queues.max(1);
-        // Changes of sessions that are there find room, too: their undoing may not fail.
-        let with_reserve = (most_queues + most_queues / 4 + 64).min(1 << 23) as u32;
         let mtus = config.network.instances().iter().map(|instance| instance.mtu);
-        let largest = mtus.max().unwrap_or(0).clamp(QUANTUM, LARGEST);
-        let limits = Limits {
-            ues: with_reserve,
-            // Those of one session and shaper lie side by side: their number is rounded up to a power of two.
-            queues: 4 * with_reserve,
-            shapers: with_reserve,
-            nodes: MOST_NODES,
-            packets: (limits.packets as u32).clamp(1, 1 << 28),
-            pool: (limits.octets as u64).max(1),
-            largest,
-            quantum: QUANTUM,
-            losses: 1_024,
-            aqm: AqmTimes::STANDARD,
-        };
-        let mut manager = match Manager::new(limits) {
-            Ok(manager) => manager,
-            Err(tm::TmError::Memory(error)) => return Err(error),
-            Err(error) => unreachable!("limits are clamped: {error}"),
-        };
+        let largest = mtus.max().unwrap_or(0);
+        let (mut manager, largest) = manager(&config.egress, MOST_NODES, largest)?;
         let nodes = Nodes::new(&mut manager, &config.network, egress, config.workers);
+        let queueing = Self::with(
+            (manager, nodes),
+            &config.egress,
+            largest,
+            ports,
+            config.max_sessions,
+        );
+        Ok(Some(Box::new(queueing)))
+    }
+
+    fn with(
+        (manager, nodes): (Manager, Nodes),
+        limits: &EgressLimits,
+        largest: u16,
+        ports: usize,
+        sessions: usize,
+    ) -> Self {
         let standing = nodes.ports.len();
-        Ok(Some(Box::new(Self {
+        Self {
             manager,
             nodes,
             largest,
-            sessions: vec![[SessionQueues::NONE; 2]; config.max_sessions],
-            waiting: std::iter::repeat_with(|| None)
-                .take(limits.packets as usize)
-                .collect(),
+            sessions: vec![[SessionQueues::NONE; 2]; sessions],
+            waiting: std::iter::repeat_with(|| None).take(limits.packets).collect(),
             splits: HashMap::default(),
             queues: 0,
-            most_queues,
+            most_queues: limits.queues.max(1),
             lacking: HashSet::default(),
             chosen: [None; BURST],
             lost: Vec::with_capacity(BURST),
@@ -161,7 +213,8 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             departures: [Departure::NONE; BURST],
             batch: Batch::new(),
             records: Vec::with_capacity(BURST),
-        })))
+            tally: None,
+        }
     }
 
     /// Packets that wait, those of sessions on their way here among them, and those that have left their queue and not
@@ -192,6 +245,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     pub fn counts(&self) -> EgressCounts {
         EgressCounts {
             queues: self.queues,
+            away: 0,
             queues_limit: self.most_queues,
             packets: self.len(),
             packets_limit: self.waiting.len(),
@@ -209,13 +263,16 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         packets: &[B],
         descriptors: &mut [Descriptor],
         yellow: u64,
-        sessions: &mut Sessions,
+        sessions: &mut impl Plans,
     ) {
-        self.look_ahead(descriptors, sessions);
+        self.look_ahead(descriptors, sessions.blocks());
         for (index, (packet, descriptor)) in packets.iter().zip(&mut *descriptors).enumerate() {
             self.chosen[index % BURST] = self.choice(packet, descriptor, sessions);
             if let Some(chosen) = &mut self.chosen[index % BURST] {
-                chosen.charge.wait(&mut sessions.blocks);
+                chosen.charge.wait(sessions.blocks_mut());
+                if let Some(tally) = &mut self.tally {
+                    tally.add(chosen.session, &chosen.charge);
+                }
                 if yellow >> (index % BURST) & 1 == 1 {
                     chosen.colour = Colour::Yellow;
                 }
@@ -235,13 +292,11 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 
     /// Asks for the lines that say which queues sessions have.
     #[inline]
-    fn look_ahead(&self, descriptors: &[Descriptor], sessions: &Sessions) {
+    fn look_ahead(&self, descriptors: &[Descriptor], blocks: &Blocks) {
         let verdicts = descriptors.iter().map(|descriptor| &descriptor.verdict);
         for verdict in verdicts.filter(|verdict| verdict.is_some()) {
             let direction = verdict.direction();
-            let found = sessions
-                .blocks
-                .session_and_forward(verdict.block, verdict.forward, direction);
+            let found = blocks.session_and_forward(verdict.block, verdict.forward, direction);
             if let Some(lines) = found.and_then(|(session, _)| self.sessions.get(session.index())) {
                 prefetch::read(&lines[direction as usize]);
             }
@@ -250,7 +305,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 
     /// Where a packet waits, if it does.
     #[inline(always)]
-    fn choice(&self, packet: &B, descriptor: &Descriptor, sessions: &Sessions) -> Option<Chosen> {
+    fn choice(&self, packet: &B, descriptor: &Descriptor, sessions: &impl Plans) -> Option<Chosen> {
         let (Fate::Send(port) | Fate::Split(port)) = descriptor.fate else {
             return None;
         };
@@ -261,7 +316,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         let direction = verdict.direction();
         let (session, forward) =
             sessions
-                .blocks
+                .blocks()
                 .session_and_forward(verdict.block, verdict.forward, direction)?;
         let line = &self.sessions.get(session.index())?[direction as usize];
         if line.is_none() || !self.nodes.takes(&forward) {
@@ -287,11 +342,10 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     /// The queue of a packet that its session's plan does not foresee: one by a predefined rule, or of more QoS flows
     /// than there are queues.
     #[cold]
-    fn other_queue(&self, session: SessionIndex, descriptor: &Descriptor, sessions: &Sessions) -> QueueId {
+    fn other_queue(&self, session: SessionIndex, descriptor: &Descriptor, sessions: &impl Plans) -> QueueId {
         let verdict = &descriptor.verdict;
         let direction = verdict.direction();
-        let slot = sessions.at(session);
-        let plan = slot.and_then(|slot| slot.image.egress_queues(direction));
+        let plan = sessions.plan(session, direction);
         let place = plan.map_or(0, |plan| plan.of(verdict.marking, verdict.qers));
         self.sessions[session.index()][direction as usize].at(place)
     }
@@ -386,7 +440,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         now: Nanos,
     ) -> Result<(), LossReason> {
         let octets = self.arriving.octets_of(waiting.session) + u64::from(arrival.octets);
-        let most = self.nodes.classes.all().iter().map(|class| class.octets).max();
+        let most = self.nodes.classes.iter().map(|class| class.octets).max();
         let has_room = octets <= most.unwrap_or_default().into();
         let direction = waiting.charge.direction();
         let place = self
@@ -464,6 +518,10 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 
     /// Takes a packet that is lost.
     pub fn take_lost(&mut self) -> Option<Lost<B>> {
-        self.lost.pop()
+        let lost = self.lost.pop()?;
+        if let Some(tally) = &mut self.tally {
+            tally.take(lost.session, &lost.charge);
+        }
+        Some(lost)
     }
 }

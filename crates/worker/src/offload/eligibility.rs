@@ -1,71 +1,18 @@
 //! Which sessions an accelerator can pass, and why the others stay.
 
-use flow::contract::{Actions, ByteBasis, Capabilities, CounterKind};
+use flow::contract::{Actions, ByteBasis, Capabilities, CounterKind, SharedNodeId};
 use flow::meter::{MeterSpec, SharedId};
-use flow::{BlockImage, Bounds, Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses};
-use rules::image::{MeterShare, SessionImage};
+use flow::{
+    BlockImage, Bounds, Direction, Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses,
+};
+use rules::image::{EgressQueues, MeterShare, SessionImage};
+use rules::network::Network;
 
 use super::counter_places::CounterPlaces;
-use super::objects::counter_kinds;
+use super::objects::{counter_kinds, qers};
+use super::queues::node_of;
+use super::stays::Stays;
 use crate::sessions::Slot;
-
-/// Why a session's packets pass in software.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Stays {
-    /// A FAR buffers, redirects, duplicates, mirrors, or drops what is to be reported.
-    Action,
-    /// Packets are to be looked into, or pass an access list.
-    Inspection,
-    /// It has public addresses of a NAT pool.
-    Nat,
-    /// Contents or events are counted, credit is pooled, inactivity is watched, or something is reported by packet.
-    Accounting,
-    /// It shares a rate with other sessions.
-    SharedRate,
-    /// It is on its way from a worker to another.
-    Moving,
-    /// Packets leave by a port that is not the accelerator's.
-    Port,
-    /// The accelerator cannot do something that it needs.
-    Capability,
-    /// A packet of it needed this node, or the accelerator has refused it, not long ago.
-    Refused,
-    /// Packets of it wait, as for a next hop that does not answer yet: later ones would leave before them.
-    Waiting,
-}
-
-impl Stays {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
-        Self::Action,
-        Self::Inspection,
-        Self::Nat,
-        Self::Accounting,
-        Self::SharedRate,
-        Self::Moving,
-        Self::Port,
-        Self::Capability,
-        Self::Refused,
-        Self::Waiting,
-    ];
-
-    /// The label of a metric.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Action => "action",
-            Self::Inspection => "inspection",
-            Self::Nat => "nat",
-            Self::Accounting => "accounting",
-            Self::SharedRate => "shared_rate",
-            Self::Moving => "moving",
-            Self::Port => "port",
-            Self::Capability => "capability",
-            Self::Refused => "refused",
-            Self::Waiting => "waiting",
-        }
-    }
-}
 
 /// What the network asks of an accelerator, beside a session.
 pub(crate) struct NetworkNeeds<'a> {
@@ -73,6 +20,18 @@ pub(crate) struct NetworkNeeds<'a> {
     pub clamps: bool,
     /// Whether the port of an instance is the accelerator's.
     pub is_behind: &'a dyn Fn(InstanceId) -> bool,
+    /// The network that queues are below.
+    pub network: &'a Network,
+}
+
+impl NetworkNeeds<'_> {
+    /// The shared node that a session's queues are below at an accelerator.
+    ///
+    /// # Errors
+    /// Why the session stays.
+    pub fn queue_node(&self, plan: &EgressQueues, can: &Capabilities) -> Result<SharedNodeId, Stays> {
+        node_of(self.network, plan, can.queues.as_ref())
+    }
 }
 
 /// Whether a session can leave.
@@ -102,9 +61,14 @@ pub(super) fn can_leave(slot: &Slot, can: &Capabilities, network: &NetworkNeeds<
     {
         return Err(Stays::Port);
     }
+    for direction in Direction::BOTH {
+        if let Some(plan) = image.egress_queues(direction) {
+            network.queue_node(plan, can)?;
+        }
+    }
     // SYNs may come in by any instance.
     let can_clamp = !network.clamps || can.actions.contains(Actions::CLAMP_MSS);
-    match can_clamp && is_within(block, can) {
+    match can_clamp && is_within(image, can) {
         true => Ok(()),
         false => Err(Stays::Capability),
     }
@@ -112,7 +76,8 @@ pub(super) fn can_leave(slot: &Slot, can: &Capabilities, network: &NetworkNeeds<
 
 /// Whether an accelerator can do all that a block asks for, exactly enough: what it counts is what is charged, and no
 /// more than an interval of it can be lost.
-fn is_within(block: &BlockImage, can: &Capabilities) -> bool {
+fn is_within(image: &SessionImage, can: &Capabilities) -> bool {
+    let block = &*image.block;
     let is_bounded = block.bounds.iter().any(|bounds| *bounds != Bounds::NONE);
     let can_count = |kind: CounterKind| can.can_count(kind);
     can.byte_basis == ByteBasis::InnerIp
@@ -120,7 +85,7 @@ fn is_within(block: &BlockImage, can: &Capabilities) -> bool {
         && (can.limits || !is_bounded)
         && can.actions.contains(actions_of(block))
         && counter_kinds(block).all(|(_, kind)| can_count(kind))
-        && usize::from(can.qers_per_flow) >= block.marks.len().max(block.meters.len())
+        && can.qers_per_flow >= qers(image)
         && usize::from(CounterPlaces::number(block)) <= BlockImage::MAX_URRS
         && can.counters_per_flow >= CounterPlaces::number(block)
 }

@@ -3,15 +3,20 @@
 use std::collections::HashMap;
 
 use flow::contract::{
-    Backend, Event, FlowOp, Notice, Object, ObjectId, Outcome, Refusal, Reply, Request, Subject,
+    Backend, Event, FlowOp, Notice, Object, ObjectId, Outcome, QueueTokens, Refusal, Reply, Request, Subject,
 };
 use flow::meter::MeterState;
-use flow::{BlockRef, Blocks, Direction, Nanos, OpId, SessionIndex, UrrCount};
+use flow::{Direction, Nanos, OpId, SessionIndex, UrrCount};
+use rules::image::EgressQueues;
+use rules::network::Network;
 
 use super::counter_places::{AtHome, CounterPlaces};
-use super::eligibility::{NetworkNeeds, Stays, can_leave};
-use super::objects::{bounded_counters, meters, objects};
+use super::eligibility::{NetworkNeeds, can_leave};
+use super::objects::{bounded_counters, meters, objects, queues_object};
+use super::of_sessions::{add_to_group, metered, number_of_queues, queued, seconds, since};
 use super::policy::{OffloadPolicy, PassingPacket};
+use super::queues::{HomeQueues, node_of};
+use super::stays::Stays;
 use crate::control_channel::event_queue::EventQueue;
 use crate::sessions::Sessions;
 
@@ -57,7 +62,7 @@ pub(crate) enum Place {
 
 impl Place {
     /// Whether what is counted is counted at the accelerator.
-    const fn has_left(self) -> bool {
+    pub const fn has_left(self) -> bool {
         matches!(self, Self::Opening | Self::Away)
     }
 
@@ -96,6 +101,10 @@ struct Move {
     added: HashMap<u8, UrrCount>,
     /// What meters held when they were taken back.
     meters: Vec<(u8, Direction, MeterState)>,
+    /// Queues that it has there, once it has left.
+    queues: usize,
+    /// What is left of the rates of its queues, when that was asked for last.
+    tokens: [Option<QueueTokens>; 2],
 }
 
 /// In which queues a session is: once in each, however often it is wanted.
@@ -115,6 +124,7 @@ enum Purpose {
     Open,
     TakeFlows,
     TakeMeter(u8, Direction),
+    TakeQueues(Direction),
     TakeSession,
     Ask,
 }
@@ -131,6 +141,7 @@ impl Purpose {
             Self::TakeSession => 3,
             Self::Ask => 4,
             Self::Open => 5,
+            Self::TakeQueues(direction) => 6 + direction as u16,
             Self::TakeMeter(qer, direction) => 0x100 | (qer as u16) << 1 | direction as u16,
         }
     }
@@ -141,6 +152,8 @@ impl Purpose {
             3 => Self::TakeSession,
             4 => Self::Ask,
             5 => Self::Open,
+            6 => Self::TakeQueues(Direction::Uplink),
+            7 => Self::TakeQueues(Direction::Downlink),
             bits if bits & Self::GIVE != 0 => Self::Give(bits & 0xfff),
             bits if bits & Self::REFILL != 0 => Self::Refill(bits & 0xfff),
             bits => Self::TakeMeter((bits >> 1) as u8 & 0x7f, Direction::BOTH[(bits & 1) as usize]),
@@ -167,6 +180,10 @@ pub(crate) struct Household<'a> {
     pub events: &'a mut EventQueue,
     /// Whether packets of a session wait here, so that later ones must not pass elsewhere.
     pub waits: &'a dyn Fn(SessionIndex) -> bool,
+    /// The queues before ports, where there are any.
+    pub queues: Option<&'a mut dyn HomeQueues>,
+    /// The network that queues are below.
+    pub network: &'a Network,
 }
 
 /// All sessions of a worker.
@@ -181,6 +198,8 @@ pub(crate) struct Homes {
     recalls: Vec<SessionIndex>,
     /// Sessions whose counts are to be asked for as soon as there is room.
     asks: Vec<SessionIndex>,
+    /// Queues of sessions that have left.
+    queues_away: usize,
     stats: OffloadStats,
 }
 
@@ -194,6 +213,7 @@ impl Homes {
             ways: 0,
             recalls: Vec::new(),
             asks: Vec::new(),
+            queues_away: 0,
             stats: OffloadStats::default(),
         }
     }
@@ -207,6 +227,11 @@ impl Homes {
             away: self.moves.len() as u64,
             ..self.stats
         }
+    }
+
+    /// Queues before ports of sessions that have left.
+    pub const fn queues_away(&self) -> usize {
+        self.queues_away
     }
 
     /// Its counters, to change.
@@ -304,7 +329,10 @@ impl Homes {
         match verdict {
             // Those that come home go first.
             Ok(()) if backend.room() < 2 * RESERVE => {}
-            Ok(()) => self.give(session, objects(sessions, slot), backend),
+            Ok(()) => {
+                let node = |plan: &EgressQueues| network.queue_node(plan, &can).ok();
+                self.give(session, objects(sessions, slot, node), backend);
+            }
             Err(why) => self.note_stays(session, why),
         }
     }
@@ -433,11 +461,12 @@ impl Homes {
             return self.set(session, Place::Home);
         };
         let number = way.number;
-        let metered = metered(session, sessions);
-        if backend.room() < metered.len() + 2 {
+        let (metered, queued) = (metered(session, sessions), queued(session, sessions));
+        if backend.room() < metered.len() + queued.len() + 2 {
             return self.recall_later(session);
         }
-        way.awaited = 2 + metered.len() as u16;
+        way.awaited = 2 + (metered.len() + queued.len()) as u16;
+        self.queues_away -= std::mem::take(&mut way.queues);
         let remove = |id| FlowOp::Remove(id);
         // With it go all flows, and those that are still on their way are refused.
         Self::ask(
@@ -447,6 +476,11 @@ impl Homes {
             remove(ObjectId::Generation),
             backend,
         );
+        // What waits has left with the flows.
+        for direction in queued {
+            let query = FlowOp::Query(ObjectId::Queues(direction));
+            Self::ask(session, number, Purpose::TakeQueues(direction), query, backend);
+        }
         for (qer, direction) in metered {
             let purpose = Purpose::TakeMeter(qer, direction);
             let query = FlowOp::Query(ObjectId::Meter(qer, direction));
@@ -547,7 +581,12 @@ impl Homes {
                     self.keep(session, now);
                     self.recall(session, household.sessions, backend);
                 } else if place == Place::Opening {
-                    self.set(session, Place::Away);
+                    let queues = household.queues.as_ref();
+                    match queues.is_some_and(|queues| queues.stands(session)) {
+                        // What has left its queues goes first: it is asked once more.
+                        true => Self::open(session, number, household.sessions, backend),
+                        false => self.set(session, Place::Away),
+                    }
                 }
             }
             Purpose::Ask => match &outcome {
@@ -571,7 +610,7 @@ impl Homes {
                     self.given(session, household, backend, now);
                 }
             }
-            Purpose::TakeFlows | Purpose::TakeMeter(..) | Purpose::TakeSession => {
+            Purpose::TakeFlows | Purpose::TakeMeter(..) | Purpose::TakeQueues(_) | Purpose::TakeSession => {
                 way.awaited = way.awaited.saturating_sub(1);
                 let is_kept = matches!(outcome, Err(refusal) if refusal != Refusal::Missing);
                 if is_kept && purpose == Purpose::TakeSession {
@@ -583,6 +622,9 @@ impl Homes {
                     (Purpose::TakeMeter(qer, direction), Ok(Outcome::Meter(state))) => {
                         way.meters.push((qer, direction, state));
                     }
+                    (Purpose::TakeQueues(direction), Ok(Outcome::Tokens(tokens))) => {
+                        way.tokens[direction as usize] = Some(tokens);
+                    }
                     (Purpose::TakeSession, Ok(Outcome::Counts(counts))) => {
                         self.add(session, &counts, household, now);
                     }
@@ -590,7 +632,7 @@ impl Homes {
                 }
                 let is_done = self.moves.get(&session).is_some_and(|way| way.awaited == 0);
                 if is_done {
-                    self.come_home(session, household);
+                    self.come_home(session, household, now);
                 }
             }
         }
@@ -601,7 +643,7 @@ impl Homes {
     fn given(
         &mut self,
         session: SessionIndex,
-        household: &Household<'_>,
+        household: &mut Household<'_>,
         backend: &mut impl Backend,
         now: Nanos,
     ) {
@@ -622,23 +664,57 @@ impl Homes {
             && let Some(view) = household.sessions.blocks.get(slot.installed.block)
         {
             let block = &slot.image.block;
-            let now = meters(block, &view).chain(bounded_counters(block, &view));
-            for (place, object) in (0..).zip(now) {
+            let mut refills: Vec<Object> = meters(block, &view)
+                .chain(bounded_counters(block, &view))
+                .collect();
+            if let Some(queues) = &mut household.queues {
+                // What waits here leaves at once, at the expense of its rates.
+                let tokens = queues.let_leave(&slot.image, now);
+                let can = backend.capabilities();
+                for (direction, tokens) in Direction::BOTH.into_iter().zip(tokens) {
+                    let plan = slot.image.egress_queues(direction);
+                    let node =
+                        plan.and_then(|plan| node_of(household.network, plan, can.queues.as_ref()).ok());
+                    if let (Some(plan), Some(node), Some(tokens)) = (plan, node, tokens) {
+                        refills.push(queues_object(direction, plan, node, Some(tokens)));
+                    }
+                }
+            }
+            for (place, object) in (0..).zip(refills) {
                 let update = FlowOp::Update(object);
                 Self::ask(session, number, Purpose::Refill(place), update, backend);
             }
-            let put = FlowOp::Put(Object::Generation(slot.installed.generation));
-            Self::ask(session, number, Purpose::Open, put, backend);
         }
+        Self::open(session, number, household.sessions, backend);
+        let queues = number_of_queues(session, household.sessions);
+        if let Some(way) = self.moves.get_mut(&session) {
+            way.queues = queues;
+        }
+        self.queues_away += queues;
         self.stats.left += 1;
         self.set(session, Place::Opening);
     }
 
-    fn come_home(&mut self, session: SessionIndex, household: &mut Household<'_>) {
+    /// Asks for the moment from which on flows may be given.
+    fn open(session: SessionIndex, number: u16, sessions: &Sessions, backend: &mut impl Backend) {
+        if let Some(slot) = sessions.at(session) {
+            let put = FlowOp::Put(Object::Generation(slot.installed.generation));
+            Self::ask(session, number, Purpose::Open, put, backend);
+        }
+    }
+
+    fn come_home(&mut self, session: SessionIndex, household: &mut Household<'_>, now: Nanos) {
         let way = self.moves.remove(&session);
         self.set(session, Place::Home);
         self.stats.returned += 1;
         let sessions = &mut *household.sessions;
+        if let (Some(way), Some(slot), Some(queues)) = (&way, sessions.at(session), &mut household.queues) {
+            for (direction, tokens) in Direction::BOTH.into_iter().zip(&way.tokens) {
+                if let Some(tokens) = tokens {
+                    queues.go_on(&slot.image, direction, tokens, now);
+                }
+            }
+        }
         let block = sessions.at(session).map(|slot| slot.installed.block);
         if let (Some(way), Some(block)) = (way, block) {
             for (qer, direction, state) in way.meters {
@@ -688,49 +764,11 @@ impl Homes {
     fn lose(&mut self) {
         self.recalls.clear();
         self.asks.clear();
+        self.queues_away = 0;
         for (session, _) in std::mem::take(&mut self.moves) {
             let was_away = !matches!(self.place(session), Place::Home | Place::Leaving);
             self.stats.lost += u64::from(was_away);
             self.set(session, Place::Home);
         }
     }
-}
-
-/// Adds what was forwarded of a session to the total of its group.
-fn add_to_group(blocks: &mut Blocks, block: BlockRef, new: &UrrCount) {
-    if let Some(group) = blocks.group(block) {
-        let groups = blocks.groups_mut();
-        groups.add(group, Direction::Uplink, new.ul_packets, new.ul_octets);
-        groups.add(group, Direction::Downlink, new.dl_packets, new.dl_octets);
-    }
-}
-
-/// The meters of a session.
-fn metered(session: SessionIndex, sessions: &Sessions) -> Vec<(u8, Direction)> {
-    let Some(slot) = sessions.at(session) else {
-        return Vec::new();
-    };
-    let pairs = (0..).zip(&slot.image.block.meters);
-    let has = |(qer, pair): (u8, &[Option<flow::meter::MeterSpec>; 2])| {
-        let pair = *pair;
-        let has = move |way: &Direction| pair[*way as usize].is_some();
-        Direction::BOTH.into_iter().filter(has).map(move |way| (qer, way))
-    };
-    pairs.flat_map(has).collect()
-}
-
-/// What was counted between two moments.
-const fn since(now: &UrrCount, before: &UrrCount) -> UrrCount {
-    UrrCount {
-        ul_packets: now.ul_packets.saturating_sub(before.ul_packets),
-        ul_octets: now.ul_octets.saturating_sub(before.ul_octets),
-        dl_packets: now.dl_packets.saturating_sub(before.dl_packets),
-        dl_octets: now.dl_octets.saturating_sub(before.dl_octets),
-        events: now.events.saturating_sub(before.events),
-    }
-}
-
-/// Seconds of the clock.
-const fn seconds(moment: Nanos) -> u32 {
-    (moment.0 / 1_000_000_000) as u32
 }

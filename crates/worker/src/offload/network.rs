@@ -8,13 +8,15 @@ use std::net::IpAddr;
 
 use flow::contract::{
     Actions, Adjacency, Backend, Capabilities, FlowOp, Instance, InstanceUses, Mss, Object, ObjectId,
-    OwnAddress, PathMtu, QfiMark, Request, Route, RoutePrefix, RouteTarget, Subject, TooLong,
+    OwnAddress, PathMtu, QfiMark, QueueRoom, Request, Route, RoutePrefix, RouteTarget, Subject, TooLong,
 };
 use flow::{AdjacencyId, InstanceId, OpId, PortId};
 use packet::{MacAddr, Qfi};
 use rules::network::{Fragmentation, Network, Roles};
 use rules::prefix::IpPrefix;
 use transport::{Adjacency as Neighbour, AdjacencyChange};
+
+use super::queues::of_node;
 
 /// The bit of the numbers of requests about the node: sessions' indexes are below 2^31.
 const OF_NODE: u64 = 1 << 63;
@@ -39,6 +41,8 @@ pub(crate) struct NetworkObjects {
     is_begun: bool,
     /// Whether the accelerator can clamp segment sizes: instances say theirs only then.
     can_clamp: bool,
+    /// What the accelerator has for queues.
+    can_queue: Option<QueueRoom>,
     /// Objects that the accelerator has refused.
     refused: u64,
 }
@@ -58,6 +62,7 @@ impl NetworkObjects {
             is_ready: false,
             is_begun: false,
             can_clamp: false,
+            can_queue: None,
             refused: 0,
         }
     }
@@ -84,6 +89,7 @@ impl NetworkObjects {
         self.lose();
         self.is_begun = true;
         self.can_clamp = can.actions.contains(Actions::CLAMP_MSS);
+        self.can_queue = can.queues;
         let all = self.objects(network);
         self.queue.extend(all.into_iter().map(FlowOp::Put));
         self.queue.push_back(FlowOp::Fence);
@@ -99,7 +105,12 @@ impl NetworkObjects {
         self.is_ready = false;
         let all = self.objects(network);
         let kept: HashSet<ObjectId> = all.iter().map(Object::id).collect();
-        let gone: Vec<ObjectId> = self.given.difference(&kept).copied().collect();
+        let mut gone: Vec<ObjectId> = self.given.difference(&kept).copied().collect();
+        // Nodes of instances go before those of their ports, which have lower numbers.
+        gone.sort_by_key(|id| match id {
+            ObjectId::SharedNode(node) => u16::MAX - node.0,
+            _ => u16::MAX,
+        });
         self.queue.extend(gone.into_iter().map(FlowOp::Remove));
         self.queue.extend(all.into_iter().map(FlowOp::Put));
         self.queue.push_back(FlowOp::Fence);
@@ -212,12 +223,13 @@ impl NetworkObjects {
             .instances()
             .iter()
             .filter(|instance| self.is_behind(network, instance.id));
-        let mut objects: Vec<Object> = behind
-            .map(|instance| Object::Instance {
-                id: instance.id,
-                instance: Box::new(self.instance(network, instance)),
-            })
-            .collect();
+        let room = self.can_queue.as_ref();
+        let mut objects = room.map_or_else(Vec::new, |room| of_node(network, self.own_ports, room));
+        let instances = behind.map(|instance| Object::Instance {
+            id: instance.id,
+            instance: Box::new(self.instance(network, instance)),
+        });
+        objects.extend(instances);
         objects.extend(self.adjacencies.iter().map(|(id, adjacency)| Object::Adjacency {
             id: *id,
             adjacency: *adjacency,
@@ -259,7 +271,11 @@ impl NetworkObjects {
             }),
             uses: InstanceUses::NONE
                 .with_if(InstanceUses::TUNNELS, instance.roles.intersects(Roles::GTPU))
-                .with_if(InstanceUses::PLAIN, instance.roles.intersects(Roles::N6)),
+                .with_if(InstanceUses::PLAIN, instance.roles.intersects(Roles::N6))
+                .with_if(
+                    InstanceUses::QUEUES,
+                    self.can_queue.is_some() && instance.egress.is_some(),
+                ),
             too_long: match instance.fragmentation {
                 Fragmentation::Inner => TooLong::FragmentInner,
                 Fragmentation::Outer => TooLong::FragmentOuter,

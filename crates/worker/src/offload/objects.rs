@@ -1,9 +1,11 @@
 //! A session as objects of the FlowOp contract, as it is now.
 
-use flow::contract::{CounterKind, CounterWeight, Object};
-use flow::{BlockImage, Bounds, Direction, SessionBlock, UrrCount, Volumes};
+use flow::contract::{CounterKind, CounterWeight, Object, QueueTokens, SharedNodeId};
+use flow::{BlockImage, Bounds, Direction, SessionBlock, UrrCount, Verdict, Volumes};
+use rules::image::{EgressQueues, SessionImage};
 
 use super::counter_places::CounterPlaces;
+use super::queues::queues_of;
 use crate::sessions::{Sessions, Slot};
 
 /// What each counter of a block counts, by slot.
@@ -23,9 +25,30 @@ pub(super) fn counter_kinds(block: &BlockImage) -> impl Iterator<Item = (u8, Cou
     })
 }
 
+/// How many slots of QERs a session has: those of packet rates have no mark, and those whose rates queues keep no
+/// meter.
+pub(super) fn qers(image: &SessionImage) -> u8 {
+    let block = &image.block;
+    let plans = Direction::BOTH
+        .into_iter()
+        .filter_map(|direction| image.egress_queues(direction));
+    let of_queues = plans.map(|plan| {
+        let markings = plan.queues.iter().map(|queue| queue.marking);
+        let slots = markings.chain(plan.shapers.iter().map(|shaper| shaper.slot));
+        let slots = slots.filter(|slot| *slot != Verdict::NO_MARK);
+        slots.map(|slot| usize::from(slot) + 1).max().unwrap_or(0)
+    });
+    let of_queues = of_queues.max().unwrap_or(0);
+    block.marks.len().max(block.meters.len()).max(of_queues) as u8
+}
+
 /// The objects of a session but for its flows and their generation, in the order in which they need each other. Meters
 /// hold what they hold now; counters begin from zero, with what their bounds still allow.
-pub(super) fn objects(sessions: &Sessions, slot: &Slot) -> Vec<Object> {
+pub(super) fn objects(
+    sessions: &Sessions,
+    slot: &Slot,
+    node: impl Fn(&EgressQueues) -> Option<SharedNodeId>,
+) -> Vec<Object> {
     let block = &*slot.image.block;
     let Some(view) = sessions.blocks.get(slot.installed.block) else {
         return Vec::new();
@@ -36,9 +59,7 @@ pub(super) fn objects(sessions: &Sessions, slot: &Slot) -> Vec<Object> {
         forward: *forward,
     }));
     objects.extend(meters(block, &view));
-    // Packet rates have slots of their own, without a mark.
-    let qers = block.marks.len().max(block.meters.len()) as u8;
-    objects.extend((0..qers).map(|slot| {
+    objects.extend((0..qers(&slot.image)).map(|slot| {
         let pair = block.meters.get(usize::from(slot)).copied().unwrap_or_default();
         Object::Qer {
             slot,
@@ -50,7 +71,26 @@ pub(super) fn objects(sessions: &Sessions, slot: &Slot) -> Vec<Object> {
     let mut counters: Vec<_> = counters(block, &view).collect();
     counters.insert(CounterPlaces::of(block).all().into(), counter_of_all(block));
     objects.extend(counters);
+    let queues = Direction::BOTH.into_iter().filter_map(|direction| {
+        let plan = slot.image.egress_queues(direction)?;
+        Some(queues_object(direction, plan, node(plan)?, None))
+    });
+    objects.extend(queues);
     objects
+}
+
+/// The queues of a direction, with what is left of their rates.
+pub(super) fn queues_object(
+    direction: Direction,
+    plan: &EgressQueues,
+    node: SharedNodeId,
+    tokens: Option<QueueTokens>,
+) -> Object {
+    Object::Queues {
+        direction,
+        queues: Box::new(queues_of(plan, node)),
+        tokens: tokens.map(Box::new),
+    }
 }
 
 /// The counters of a session, which begin from zero: with what their bounds still allow.

@@ -406,18 +406,20 @@ impl<I: Io> Worker<I> {
         let buffers = &self.deferred.buffers;
         let waiting =
             buffering.map(|Buffering { far, .. }| (far, buffers.waiting(QueueKey { session, far })));
+        let offload = self.offload.as_ref();
+        let is_away = offload.is_some_and(|offload| offload.homes.place(session).has_left());
+        let queueing = self.deferred.queueing.as_ref();
+        let mut queues = queueing.map_or_else(Vec::new, |queueing| queueing.status(&slot.image, now));
+        queues
+            .iter_mut()
+            .for_each(|queue| queue.is_at_accelerator = is_away);
         Some(SessionStatus {
             counters,
             contents: self.sessions.contents(session, now),
             waiting: waiting.collect(),
             flows: slot.account.flows,
             nat: self.nat.as_ref().and_then(|nat| nat.status(session, wanted, now)),
-            queues: self
-                .deferred
-                .queueing
-                .as_ref()
-                .map(|queueing| queueing.status(&slot.image, now))
-                .unwrap_or_default(),
+            queues,
         })
     }
 

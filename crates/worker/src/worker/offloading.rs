@@ -1,21 +1,26 @@
 //! What an accelerator adds to the worker's work: sessions that are away, and packets that go back with their flow.
 
-use flow::contract::{AnyKey, Backend, Event, Flow, Notice};
-use flow::{ContentId, ForwardKind, Nanos, SessionIndex, Verdict};
+use flow::contract::{AnyKey, Backend, Event, Flow, Notice, QueueTokens};
+use flow::{ContentId, Direction, ForwardKind, Nanos, SessionIndex, Verdict};
 use offload::exception::{MAX_HOPS, Reason};
+use packet::PacketBuf;
 use rules::classifier::Key;
+use rules::image::SessionImage;
 
 use super::state::Worker;
 use crate::Command;
 use crate::accelerator::cut;
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, Kind};
-use crate::io::{Exchange, Io};
+use crate::egress::queueing::Queueing;
+use crate::io::{Exchange, Io, PacketMetadata};
 use crate::lookup::flow_tables::Flows;
 use crate::offload::counter_places::CounterPlaces;
-use crate::offload::eligibility::{NetworkNeeds, Stays};
+use crate::offload::eligibility::NetworkNeeds;
 use crate::offload::homes::{Household, Place};
 use crate::offload::policy::PassingPacket;
+use crate::offload::queues::HomeQueues;
+use crate::offload::stays::Stays;
 
 /// What is taken of the accelerator's reports in a poll.
 const NOTICES: usize = 512;
@@ -35,6 +40,12 @@ impl<I: Io> Worker<I> {
             sessions: &mut self.sessions,
             events: &mut self.events,
             waits: &|session| buffers.holds(session),
+            queues: self
+                .deferred
+                .queueing
+                .as_deref_mut()
+                .map(|queueing| queueing as &mut dyn HomeQueues),
+            network: &self.config.network,
         };
         for _ in 0..NOTICES {
             let Some(notice) = accelerator.poll(now) else {
@@ -163,6 +174,7 @@ impl<I: Io> Worker<I> {
             let network = NetworkNeeds {
                 clamps: interfaces.clamps,
                 is_behind: &is_behind,
+                network: &self.config.network,
             };
             offload
                 .homes
@@ -303,4 +315,23 @@ fn flow_of(flows: &Flows, descriptor: &Descriptor, keys: &Keys, index: usize) ->
         content: ContentId::NONE,
         generation,
     })
+}
+
+impl<B: PacketBuf + PacketMetadata> HomeQueues for Queueing<B> {
+    fn let_leave(&mut self, image: &SessionImage, now: Nanos) -> [Option<QueueTokens>; 2] {
+        Direction::BOTH.map(|direction| {
+            let plan = image.egress_queues(direction)?;
+            Some(self.empty_at_once(image.session, direction, plan, now))
+        })
+    }
+
+    fn stands(&self, session: SessionIndex) -> bool {
+        self.has_standing_of(session)
+    }
+
+    fn go_on(&mut self, image: &SessionImage, direction: Direction, tokens: &QueueTokens, now: Nanos) {
+        if let Some(plan) = image.egress_queues(direction) {
+            self.set_tokens(image.session, direction, plan, tokens, now);
+        }
+    }
 }

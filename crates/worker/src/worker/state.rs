@@ -328,7 +328,14 @@ impl<I: Io> Worker<I> {
     /// What waits in queues before ports, and what became of packets there.
     pub fn egress_counts(&self) -> EgressCounts {
         let queueing = self.deferred.queueing.as_ref();
-        queueing.map_or_else(EgressCounts::default, |queueing| queueing.counts())
+        let away = self
+            .offload
+            .as_ref()
+            .map_or(0, |offload| offload.homes.queues_away());
+        queueing.map_or_else(EgressCounts::default, |queueing| EgressCounts {
+            away,
+            ..queueing.counts()
+        })
     }
 
     /// Its packet I/O.

@@ -19,7 +19,7 @@ use rules::network::{Mss, Network};
 use rules::testing::{self, N3_ADDRESS, UserPacket, tunnelled};
 use rules::{Predefined, SessionRules};
 use transport::AdjacencyChange;
-use worker::accelerator::{EngineConfig, Node, NodeConfig};
+use worker::accelerator::{EngineConfig, Node, NodeConfig, QueueLimits};
 use worker::behind_accelerator::BehindAccelerator;
 use worker::mem::{MemBuf, MemIo, Wires};
 use worker::{Command, ControlEnd, Event, OffloadPolicy, Worker};
@@ -36,7 +36,7 @@ const STEP: Duration = Duration::from_micros(20);
 const UES: u32 = 3;
 
 /// The UE of a session, its tunnel, and its rules.
-fn of(session_index: u32) -> (Ipv4Addr, u32, SessionRules) {
+pub fn of(session_index: u32) -> (Ipv4Addr, u32, SessionRules) {
     let ue = Ipv4Addr::new(10, 45, 0, 10 + session_index as u8);
     let teid = 0x2000 + session_index;
     let mut rules = session();
@@ -46,7 +46,7 @@ fn of(session_index: u32) -> (Ipv4Addr, u32, SessionRules) {
 
 /// Which packets of the link between the two are lost.
 #[derive(Clone, Copy, Debug)]
-enum Link {
+pub enum Link {
     Whole,
     /// One control frame of this number, each way. Packets are never lost: they would be with any network.
     LosesControl(u32),
@@ -54,14 +54,14 @@ enum Link {
     LosesMarkers(u32),
 }
 
-struct Pair {
-    host: Worker<BehindAccelerator<MemIo>>,
+pub struct Pair {
+    pub host: Worker<BehindAccelerator<MemIo>>,
     network: Arc<Network>,
-    control: ControlEnd,
-    host_wires: Wires,
-    node: Node<MemIo>,
-    node_wires: Wires,
-    now: Nanos,
+    pub control: ControlEnd,
+    pub host_wires: Wires,
+    pub node: Node<MemIo>,
+    pub node_wires: Wires,
+    pub now: Nanos,
     next_op: u64,
     link: Link,
     draws: u32,
@@ -73,6 +73,11 @@ impl Pair {
     }
 
     fn on(host: HostParts, link: Link) -> Self {
+        Self::with_queues(host, link, None)
+    }
+
+    /// The same, where the node has this room for queues.
+    pub fn with_queues(host: HostParts, link: Link, queues: Option<QueueLimits>) -> Self {
         let HostParts {
             network,
             worker,
@@ -88,6 +93,7 @@ impl Pair {
         let mut config = NodeConfig::new(engine, channel);
         config.engine.max_sessions = 64;
         (config.engine.max_flows_v4, config.engine.max_flows_v6) = (1024, 1024);
+        config.engine.queues = queues;
         config.counts_every = Duration::from_millis(1);
         let mut pair = Self {
             host: worker,
@@ -133,7 +139,7 @@ impl Pair {
         (self.draws >> 8).is_multiple_of(of)
     }
 
-    fn step(&mut self) {
+    pub fn step(&mut self) {
         self.now = self.now + STEP;
         self.host.poll(self.now);
         while let Some(buf) = self.host_wires.from(TOWARDS).pop() {
@@ -152,7 +158,7 @@ impl Pair {
     }
 
     /// Until nothing is on the way.
-    fn rest(&mut self) {
+    pub fn rest(&mut self) {
         (0..1_000).for_each(|_| self.step());
         // What waits for a marker that was lost, for another one.
         let mut more = 0..100_000;
@@ -162,14 +168,14 @@ impl Pair {
     }
 
     /// The addresses of ports are those that the host has for them.
-    fn arrive(&mut self, port: u16, packet: &[u8]) {
+    pub fn arrive(&mut self, port: u16, packet: &[u8]) {
         let queue = self.node_wires.to(WorkerId(0), PortId(port));
         let frame = MemBuf::new(&frame(port + 1, packet));
         queue.push(frame).expect("there is room on the wire");
     }
 
     /// What has left, as by ports of the worker that is alone.
-    fn take(&mut self) -> Vec<(PortId, Vec<u8>)> {
+    pub fn take(&mut self) -> Vec<(PortId, Vec<u8>)> {
         let mut out = Vec::new();
         for port in 0..PORTS {
             while let Some(buf) = self.node_wires.from(PortId(port)).pop() {
@@ -182,7 +188,7 @@ impl Pair {
         out
     }
 
-    fn ask(&mut self, command: impl FnOnce(OpId) -> Command) -> Event {
+    pub fn ask(&mut self, command: impl FnOnce(OpId) -> Command) -> Event {
         self.next_op += 1;
         let command = command(OpId(self.next_op));
         self.control.commands.push(command).expect("there is room");
@@ -197,7 +203,7 @@ impl Pair {
         panic!("no answer")
     }
 
-    fn image(&self, index: u32, rules: SessionRules) -> Box<SessionImage> {
+    pub fn image(&self, index: u32, rules: SessionRules) -> Box<SessionImage> {
         let image = rules::compile::compile(&rules.into(), &self.network, &testing::NumberedHops);
         let mut image = image.expect("it compiles");
         (image.session, image.seid) = (SessionIndex(index), u64::from(index) + 1);
@@ -205,7 +211,7 @@ impl Pair {
         Box::new(image)
     }
 
-    fn apply(&mut self, change: SessionChange) -> Option<UsageSnapshot> {
+    pub fn apply(&mut self, change: SessionChange) -> Option<UsageSnapshot> {
         match self.ask(|op| Command::Session { op, change }) {
             Event::Applied { outcome, .. } => outcome.expect("it is applied"),
             other => panic!("{other:?}"),
@@ -213,11 +219,11 @@ impl Pair {
     }
 
     /// What the host and its accelerator have forwarded of a session group, as the host knows it.
-    fn forwarded_of(&self, group: u32) -> SessionGroupTotal {
+    pub fn forwarded_of(&self, group: u32) -> SessionGroupTotal {
         self.host.group_totals()[group as usize]
     }
 
-    fn query(&mut self, index: u32) -> UsageSnapshot {
+    pub fn query(&mut self, index: u32) -> UsageSnapshot {
         let session = SessionIndex(index);
         match self.ask(|op| Command::Query { op, session }) {
             Event::Queried { outcome, .. } => outcome.expect("it is there"),
@@ -230,7 +236,7 @@ impl Pair {
 type FlowName = (u16, Vec<u8>);
 
 /// What left, by port and all octets of addresses and ports: the numbers in order.
-fn by_flow(frames: &[(PortId, Vec<u8>)]) -> BTreeMap<FlowName, Vec<u32>> {
+pub fn by_flow(frames: &[(PortId, Vec<u8>)]) -> BTreeMap<FlowName, Vec<u32>> {
     let mut flows = BTreeMap::new();
     for (port, frame) in frames {
         let tail = frame.len() - 4;
@@ -251,7 +257,7 @@ const PAYLOAD: usize = 44;
 const HEADERS: usize = 44;
 
 /// A packet of a UE, or to it, with a number behind.
-fn packet(ue_index: u32, flow: u16, is_uplink: bool, number: u32) -> (u16, Vec<u8>) {
+pub fn packet(ue_index: u32, flow: u16, is_uplink: bool, number: u32) -> (u16, Vec<u8>) {
     let (ue, teid, _) = of(ue_index);
     let payload = [vec![0; PAYLOAD - 4], number.to_be_bytes().to_vec()].concat();
     if is_uplink {
@@ -271,7 +277,7 @@ fn packet(ue_index: u32, flow: u16, is_uplink: bool, number: u32) -> (u16, Vec<u
 }
 
 /// A packet of a UE with an IPv4 option.
-fn with_option(ue_index: u32, number: u32) -> Vec<u8> {
+pub fn with_option(ue_index: u32, number: u32) -> Vec<u8> {
     let (ue, teid, _) = of(ue_index);
     let inner = UserPacket {
         payload: [vec![0; PAYLOAD - 4], number.to_be_bytes().to_vec()].concat(),
@@ -289,7 +295,7 @@ fn with_option(ue_index: u32, number: u32) -> Vec<u8> {
     tunnelled(N3_ADDRESS, teid, 255, Some([0x10, 9]), &[], &inner)
 }
 
-fn counts(usage: &UsageSnapshot) -> Vec<[u64; 4]> {
+pub fn counts(usage: &UsageSnapshot) -> Vec<[u64; 4]> {
     let counters = usage.counters.iter();
     counters
         .map(|(_, count)| {

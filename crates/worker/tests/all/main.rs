@@ -2,6 +2,7 @@
 //! own are `allocation`, which counts what the allocator does, and `dpdk`, which needs the EAL.
 
 mod accelerated;
+mod accelerated_queues;
 mod accelerator;
 mod accelerator_bounds;
 mod accelerator_oracle;

@@ -19,7 +19,7 @@ use packet::{DropReason, MacAddr, Teid};
 use rules::SessionRules;
 use rules::image::{ImmediateActions, SessionChange, SessionImage, UsageSnapshot};
 use rules::model::{ApplyAction, FarId, FarUpdate, OuterHeaderCreation, UrrId};
-use rules::network::{Mss, Network};
+use rules::network::{Egress, Mss, Network};
 use rules::testing::{self, GNB};
 use worker::behind_accelerator::{AcceleratorPort, BehindAccelerator};
 use worker::mem::{MemBuf, MemIo, Wires};
@@ -68,7 +68,15 @@ pub fn behind(network: &Network) -> Network {
     for instance in &mut instances {
         instance.port.0 += 1;
     }
-    Network::new(instances).expect("it was one before")
+    let egress = network.egress().map(|egress| Egress {
+        ports: [Rate::UNLIMITED]
+            .into_iter()
+            .chain(egress.ports.iter().copied())
+            .collect(),
+        ..egress.clone()
+    });
+    let behind = Network::new(instances).expect("it was one before");
+    behind.with_egress(egress)
 }
 
 /// A frame that the host sent, as the accelerator takes it.

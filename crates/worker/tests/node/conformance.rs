@@ -7,11 +7,11 @@
 
 use flow::conformance::{Driver, backends_agree, local};
 use flow::contract::{
-    Adjacency, AnyKey, Backend, Capabilities, Epoch, Event, Fate, FlowOp, Instance, InstanceUses, Mss,
-    Notice, Object, Outcome, PacketPath, QfiMark, Refusal, Reply, Request, Route, RoutePrefix, RouteTarget,
-    Subject, TooLong, Why,
+    Adjacency, AnyKey, Backend, Capabilities, Departed, Epoch, Event, Fate, FlowOp, Instance, InstanceUses,
+    Mss, Notice, Object, Outcome, PacketPath, QfiMark, Refusal, Reply, Request, Route, RoutePrefix,
+    RouteTarget, Subject, TooLong, Why,
 };
-use flow::meter::{Colour, MeterSpec, Offer};
+use flow::meter::{Colour, MeterSpec, Offer, Rate};
 use flow::table_backend::TableBackend;
 use flow::{
     AdjacencyId, Bounds, CounterLimit, Forward, ForwardFlags, ForwardKind, InstanceId, KeyFields, Mark,
@@ -21,7 +21,8 @@ use offload::channel::{ChannelConfig, Key, Role};
 use packet::{DropReason, MacAddr, VlanId, checksum};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use worker::accelerator::{Engine, EngineConfig, EngineTables, NodeConfig, Reason};
+use worker::EgressLimits;
+use worker::accelerator::{Engine, EngineConfig, EngineTables, NodeConfig, QueueLimits, Reason};
 use worker::mem::{MemBuf, MemIo, Wires};
 
 /// Octets of a packet for one of the suite's.
@@ -48,16 +49,23 @@ struct EnginePath {
     wires: Wires,
     /// Own requests so far.
     asked: u64,
+    /// Frames that have left queues.
+    departed: Vec<Vec<u8>>,
 }
 
 impl EnginePath {
     fn new(seed: u64) -> Self {
-        let (wires, mut ios) = Wires::new(1, usize::from(PORTS) + 1, 16);
+        let (wires, mut ios) = Wires::new(1, usize::from(PORTS) + 1, 512);
         let macs = vec![MAC; usize::from(PORTS)];
         let mut config = EngineConfig::new(Arc::default(), macs, PortId(PORTS), Seed([seed, 1]));
         (config.max_sessions, config.max_adjacencies) = (16, 1024);
         (config.max_flows_v4, config.max_flows_v6) = (64, 0);
         config.content_counters = 1024;
+        config.queues = Some(QueueLimits::new(EgressLimits {
+            packets: 256,
+            octets: 1 << 24,
+            queues: 40,
+        }));
         let channel = ChannelConfig::new(
             Role::Accelerator,
             1,
@@ -71,6 +79,7 @@ impl EnginePath {
             backend: TableBackend::new(can, Epoch(1), EngineTables::new(engine)),
             wires,
             asked: 0,
+            departed: Vec::new(),
         };
         path.say_network();
         path
@@ -88,7 +97,7 @@ impl EnginePath {
 
     /// Says what network there is.
     fn say_network(&mut self) {
-        let ingress = instance(INGRESS, VrfId(1));
+        let ingress = instance(INGRESS, VrfId(1), InstanceUses::PLAIN);
         self.ask(FlowOp::Install(ingress));
         for number in 0..INSTANCES {
             let (id, vrf) = (InstanceId(FIRST + number), VrfId(2 + number));
@@ -104,7 +113,7 @@ impl EnginePath {
                 mac: Some([2, 0, 0, 0, 9, number as u8]),
             };
             let target = RouteTarget::Router(id, Some(router));
-            self.ask(FlowOp::Install(instance(id.0, vrf)));
+            self.ask(FlowOp::Install(instance(id.0, vrf, InstanceUses::PLAIN)));
             self.ask(FlowOp::Install(Object::Adjacency {
                 id: router,
                 adjacency,
@@ -132,6 +141,13 @@ impl EnginePath {
         self.backend.tables().engine().stats().path.drops.to_vec()
     }
 
+    /// Packets that queues have taken so far, less those that were taken out of them.
+    fn queued(&self) -> u64 {
+        let counts = self.backend.tables().engine().queue_counts();
+        let classes = counts.expect("it has queues").priorities;
+        classes.iter().map(|class| class.packets + class.departed).sum()
+    }
+
     fn take(&self, port: u16) -> Vec<Vec<u8>> {
         let queue = self.wires.from(PortId(port));
         std::iter::from_fn(|| queue.pop())
@@ -139,8 +155,13 @@ impl EnginePath {
             .collect()
     }
 
-    /// What became of the one packet since.
-    fn fate(&mut self, drops: &[u64], key: &AnyKey, foreseen: Option<(Forward, Colour)>) -> Fate {
+    /// What became of the one packet since, when these had been dropped and queued.
+    fn fate(
+        &mut self,
+        (drops, queued): (&[u64], u64),
+        key: &AnyKey,
+        foreseen: Option<(Forward, Colour)>,
+    ) -> Fate {
         if let Some(exception) = self.backend.tables_mut().engine_mut().next_exception() {
             return match exception.reason {
                 Reason::NoFlow | Reason::Stale => {
@@ -161,11 +182,23 @@ impl EnginePath {
                 DropReason::GateClosed => Why::Gate,
                 DropReason::MeterRed => Why::Meter,
                 DropReason::QuotaExhausted => Why::Limit,
+                DropReason::EgressQueueFull | DropReason::EgressDelay => Why::Queue,
                 other => panic!("a packet of the suite is dropped: {other:?}"),
             });
         }
+        if self.queued() > queued {
+            return Fate::Queued;
+        }
         let (forward, colour) = foreseen.expect("a packet leaves by a flow");
-        let sent = self.take(0);
+        let is_its = |frame: &Vec<u8>| frame[18 + 16..18 + 20] == destination(key);
+        let sent: Vec<Vec<u8>> = self
+            .take(0)
+            .into_iter()
+            .chain(std::mem::take(&mut self.departed))
+            .collect();
+        let (sent, departed) = sent.into_iter().partition(is_its);
+        let sent: Vec<Vec<u8>> = sent;
+        self.departed = departed;
         let [frame] = sent.as_slice() else {
             panic!("{} frames leave for one", sent.len())
         };
@@ -208,7 +241,7 @@ impl EnginePath {
 }
 
 /// An instance with a VLAN of its own, whose marks tell QFIs and colours from each other.
-fn instance(id: u16, vrf: VrfId) -> Object {
+fn instance(id: u16, vrf: VrfId, uses: InstanceUses) -> Object {
     let mark = |qfi: u8| QfiMark {
         qfi,
         green: qfi,
@@ -224,7 +257,7 @@ fn instance(id: u16, vrf: VrfId) -> Object {
         mtu: u16::MAX,
         ipv4: None,
         ipv6: None,
-        uses: InstanceUses::PLAIN,
+        uses,
         too_long: TooLong::Trap,
         mss: Mss::Off,
         marks: (0..64).map(mark).collect(),
@@ -235,18 +268,21 @@ fn instance(id: u16, vrf: VrfId) -> Object {
     }
 }
 
-/// A frame with a packet of a key.
-fn frame(key: &AnyKey, octets: u32) -> Vec<u8> {
+fn destination(key: &AnyKey) -> [u8; 4] {
+    match key {
+        AnyKey::V4(key) if key.fields.contains(KeyFields::ADDRESS) => key.destination,
+        _ => [10, 0, 0, 200],
+    }
+}
+
+/// A frame with a packet of a key, with this ECN field.
+fn frame(key: &AnyKey, octets: u32, ecn: u8) -> Vec<u8> {
     let mut packet = vec![0; octets as usize];
-    packet[..4].copy_from_slice(&[0x45, 0, (octets >> 8) as u8, octets as u8]);
+    packet[..4].copy_from_slice(&[0x45, ecn, (octets >> 8) as u8, octets as u8]);
     // A protocol without ports (RFC 3692).
     packet[8..10].copy_from_slice(&[64, 253]);
     packet[12..16].copy_from_slice(&[203, 0, 113, 1]);
-    let destination = match key {
-        AnyKey::V4(key) if key.fields.contains(KeyFields::ADDRESS) => key.destination,
-        _ => [10, 0, 0, 200],
-    };
-    packet[16..20].copy_from_slice(&destination);
+    packet[16..20].copy_from_slice(&destination(key));
     let sum = checksum::of(&packet[..20]);
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
     let vlan = VlanId::new(VLANS + INGRESS).expect("a VLAN").get();
@@ -279,6 +315,9 @@ impl Backend for EnginePath {
                     }
                 }
                 Object::Adjacency { adjacency, .. } => adjacency.instance.0 += FIRST,
+                Object::Instance { id, instance: told } if told.uses.contains(InstanceUses::QUEUES) => {
+                    *object = instance(FIRST + id.0, VrfId(2 + id.0), told.uses);
+                }
                 _ => {}
             }
         }
@@ -288,6 +327,7 @@ impl Backend for EnginePath {
     fn poll(&mut self, now: Nanos) -> Option<Notice> {
         let notice = self.backend.poll(now);
         self.backend.tables_mut().engine_mut().poll(now);
+        self.departed.extend(self.take(0));
         let is_own = |id: OpId| id.0 & OWN != 0;
         notice.filter(|notice| match notice {
             Notice::Reply(Reply { id, outcome }) if is_own(*id) => {
@@ -307,13 +347,39 @@ impl Backend for EnginePath {
 
 impl PacketPath for EnginePath {
     fn process(&mut self, key: &AnyKey, octets: u32, now: Nanos) -> Fate {
+        self.pass(key, (octets, 0), now)
+    }
+
+    fn process_ect(&mut self, key: &AnyKey, octets: u32, now: Nanos) -> Fate {
+        self.pass(key, (octets, 2), now)
+    }
+
+    fn departed(&mut self, now: Nanos) -> Vec<Departed> {
+        self.backend.tables_mut().engine_mut().poll(now);
+        self.departed.extend(self.take(0));
+        let departed = |frame: Vec<u8>| Departed {
+            octets: (frame.len() - 18) as u32,
+            is_marked: frame[18 + 1] & 3 == 3,
+        };
+        std::mem::take(&mut self.departed)
+            .into_iter()
+            .map(departed)
+            .collect()
+    }
+}
+
+impl EnginePath {
+    /// Passes a packet with these octets and this ECN field.
+    fn pass(&mut self, key: &AnyKey, (octets, ecn): (u32, u8), now: Nanos) -> Fate {
+        self.departed.extend(self.take(0));
         let (drops, foreseen) = (self.drops(), self.foreseen(key, octets, now));
+        let queued = self.queued();
         let queue = self.wires.to(WorkerId(0), PortId(0));
         queue
-            .push(MemBuf::new(&frame(key, octets)))
+            .push(MemBuf::new(&frame(key, octets, ecn)))
             .expect("there is room");
         self.backend.tables_mut().engine_mut().poll(now);
-        let fate = self.fate(&drops, key, foreseen);
+        let fate = self.fate((&drops, queued), key, foreseen);
         while let Some(session) = self.backend.tables_mut().engine_mut().next_reached() {
             self.backend.tell_reached(session);
         }
@@ -347,6 +413,12 @@ fn units_of(count: UrrCount) -> UrrCount {
     }
 }
 
+fn raise(rate: &mut Rate) {
+    if *rate != Rate::UNLIMITED {
+        *rate = Rate::from_kbit(rate.kbit() * u64::from(UNIT));
+    }
+}
+
 fn lengthen(object: &mut Object) {
     let unit = u64::from(UNIT);
     match object {
@@ -365,6 +437,21 @@ fn lengthen(object: &mut Object) {
             other => panic!("the suite has no {other:?}"),
         },
         Object::SharedMeter { bursts, .. } => *bursts = bursts.map(|burst| burst * unit),
+        Object::Queues { queues, .. } => {
+            queues
+                .shapers
+                .iter_mut()
+                .for_each(|shaper| raise(&mut shaper.maximum));
+            for queue in &mut queues.queues {
+                raise(&mut queue.maximum);
+                raise(&mut queue.guaranteed);
+            }
+        }
+        Object::QueueClass { class, .. } => class.octets *= UNIT,
+        Object::SharedNode { node, .. } => {
+            raise(&mut node.rate);
+            node.burst *= UNIT;
+        }
         _ => {}
     }
 }
@@ -419,6 +506,17 @@ impl Backend for InUnits {
 impl PacketPath for InUnits {
     fn process(&mut self, key: &AnyKey, octets: u32, now: Nanos) -> Fate {
         self.0.process(key, octets * UNIT, now)
+    }
+
+    fn process_ect(&mut self, key: &AnyKey, octets: u32, now: Nanos) -> Fate {
+        self.0.process_ect(key, octets * UNIT, now)
+    }
+
+    fn departed(&mut self, now: Nanos) -> Vec<Departed> {
+        let mut all = self.0.departed(now);
+        all.iter_mut()
+            .for_each(|departed| departed.octets = units(departed.octets.into()) as u32);
+        all
     }
 }
 

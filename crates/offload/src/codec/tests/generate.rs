@@ -334,7 +334,7 @@ fn instance() -> impl Strategy<Value = Instance> {
         (1..=u16::MAX).prop_map(Mss::AtMost)
     ];
     let sizes = (too_long, mss);
-    (link, ipv4, ipv6, 0u8..4, sizes, marks()).prop_map(
+    (link, ipv4, ipv6, 0u8..8, sizes, marks()).prop_map(
         |((port, vlans, tpid, mac, [vrf, mtu]), ipv4, ipv6, uses, (too_long, mss), marks)| Instance {
             port: PortId(port),
             vlans,
@@ -395,6 +395,93 @@ fn adjacency() -> impl Strategy<Value = Adjacency> {
     })
 }
 
+fn slot_or_none(below: u8) -> BoxedStrategy<Option<u8>> {
+    match below {
+        0 => Just(None).boxed(),
+        below => option::of(0..below).boxed(),
+    }
+}
+
+fn tokens(shapers: usize, queues: usize) -> impl Strategy<Value = QueueTokens> {
+    let levels = (vec(any::<i64>(), shapers), vec(any::<[i64; 2]>(), queues));
+    (any::<u64>(), levels).prop_map(|(at, (shapers, queues))| QueueTokens {
+        at: Nanos(at),
+        shapers,
+        queues,
+    })
+}
+
+fn queues() -> impl Strategy<Value = (Queues, Option<QueueTokens>)> {
+    let shaper = (0u8..64, rate(), any::<u16>()).prop_map(|(qer, maximum, burst_millis)| Shaper {
+        qer,
+        maximum,
+        burst_millis,
+    });
+    (any::<u16>(), vec(shaper, 0..=8)).prop_flat_map(|(node, shapers)| {
+        let slots = (slot_or_none(64), slot_or_none(shapers.len() as u8), 0u8..8);
+        let queue = (slots, rate(), rate(), any::<u16>()).prop_map(
+            |((marking, shaper, class), guaranteed, maximum, burst_millis)| Queue {
+                marking,
+                shaper,
+                class,
+                guaranteed,
+                maximum,
+                burst_millis,
+            },
+        );
+        vec(queue, 1..=8).prop_flat_map(move |queues| {
+            let tokens = option::of(tokens(shapers.len(), queues.len()));
+            let all = Queues {
+                node: SharedNodeId(node),
+                shapers: shapers.clone(),
+                queues,
+            };
+            (Just(all), tokens)
+        })
+    })
+}
+
+fn queue_class() -> impl Strategy<Value = QueueClass> {
+    let curve = || {
+        (0u32..1000, 1u32..1000, 1u8..=255).prop_map(|(min, more, one_in)| RedCurve {
+            min,
+            max: min + more,
+            one_in,
+        })
+    };
+    let management = prop_oneof![
+        Just(Management::TailDrop),
+        Just(Management::CoDel),
+        Just(Management::DualQueue),
+        (curve(), curve(), 1u8..=12).prop_map(|(green, yellow, weight_log2)| Management::Wred {
+            green,
+            yellow,
+            weight_log2,
+        }),
+    ];
+    (0u8..8, 1u8..=255, any::<u32>(), management).prop_map(|(priority, weight, octets, management)| {
+        QueueClass {
+            priority,
+            weight,
+            octets,
+            management,
+        }
+    })
+}
+
+fn shared_node() -> impl Strategy<Value = SharedNode> {
+    let parent = option::of(any::<u16>().prop_map(SharedNodeId));
+    (parent, rate(), any::<u32>(), 1u8..=255, any::<u8>()).prop_map(
+        |(parent, rate, burst, weight, overhead)| SharedNode {
+            parent,
+            rate,
+            burst,
+            weight,
+            overhead,
+        },
+    )
+}
+
 fn of_session() -> BoxedStrategy<Object> {
     prop_oneof![
         4 => flow().prop_map(Object::Flow),
@@ -406,6 +493,11 @@ fn of_session() -> BoxedStrategy<Object> {
         1 => (0u8..64, counter_kind(), bounds()).prop_map(|(slot, kind, bounds)| Object::Counter { slot, kind, bounds }),
         1 => any::<u16>().prop_map(|id| Object::Share(SharedId(id))),
         1 => any::<u32>().prop_map(Object::Generation),
+        1 => (direction(), queues()).prop_map(|(direction, (queues, tokens))| Object::Queues {
+            direction,
+            queues: Box::new(queues),
+            tokens: tokens.map(Box::new),
+        }),
     ]
     .boxed()
 }
@@ -429,6 +521,11 @@ fn of_node() -> BoxedStrategy<Object> {
         any::<(u16, [u16; 4])>().prop_map(|(id, chain)| Object::SharedChain {
             id: SharedId(id),
             chain: chain.map(SharedId),
+        }),
+        (0u8..8, queue_class()).prop_map(|(id, class)| Object::QueueClass { id, class }),
+        (any::<u16>(), shared_node()).prop_map(|(id, node)| Object::SharedNode {
+            id: SharedNodeId(id),
+            node
         }),
     ]
     .boxed()
@@ -511,6 +608,9 @@ fn reply(entries: usize) -> impl Strategy<Value = Reply> {
         meter_state().prop_map(|state| Ok(Outcome::Meter(state))),
         usages(entries).prop_map(|usages| Ok(Outcome::Contents(usages))),
         any::<[u64; 2]>().prop_map(|octets| Ok(Outcome::Demand(octets))),
+        (0usize..=8, 0usize..=8)
+            .prop_flat_map(|(shapers, queues)| tokens(shapers, queues))
+            .prop_map(|tokens| Ok(Outcome::Tokens(tokens))),
         refusal.prop_map(Err),
     ];
     (any::<u64>(), outcome).prop_map(|(id, outcome)| Reply {
@@ -552,14 +652,28 @@ pub fn capabilities() -> impl Strategy<Value = Capabilities> {
     let room = any::<([u32; 5], [u16; 2])>();
     let a_flow = (0u8..=64, 0u8..=64);
     let every = option::of((1..=u64::MAX).prop_map(Duration::from_nanos));
-    let rest = (any::<[bool; 3]>(), any::<Option<u32>>(), every);
+    let queues = (any::<[u32; 2]>(), any::<u64>(), any::<u16>(), 0u8..8).prop_map(
+        |([queues, packets], octets, nodes, managements)| QueueRoom {
+            queues,
+            nodes,
+            packets,
+            octets,
+            managements: Managements::from_bits(managements),
+        },
+    );
+    let rest = (
+        any::<[bool; 3]>(),
+        any::<Option<u32>>(),
+        every,
+        option::of(queues),
+    );
     (key_fields(), 0u16..1 << 13, a_flow, room, rest).prop_map(
         |(
             key_fields,
             actions,
             (counters_per_flow, qers_per_flow),
             (room, rooms),
-            (flags, loss, counts_every),
+            (flags, loss, counts_every, queues),
         )| {
             Capabilities {
                 key_fields,
@@ -582,6 +696,7 @@ pub fn capabilities() -> impl Strategy<Value = Capabilities> {
                 fence: flags[2],
                 exactness: loss.map_or(Exactness::Exact, |loss| Exactness::Bounded { loss }),
                 counts_every,
+                queues,
             }
         },
     )

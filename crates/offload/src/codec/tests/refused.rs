@@ -406,8 +406,8 @@ fn an_instance_has_a_port_and_tags_from_outside_in() {
         "TPID is 37120, not one of [33024, 34984]"
     );
     assert_eq!(
-        with(&message, 40, 4),
-        "instance uses is 4, not within the bits 0x3"
+        with(&message, 40, 8),
+        "instance uses is 8, not within the bits 0x7"
     );
     assert_eq!(with(&message, 41, 3), "too long is 3, not in 0..=2");
     assert_eq!(
@@ -561,8 +561,8 @@ fn a_backend_can_do_what_there_is() {
         "key fields is 16, not within the bits 0x2f"
     );
     assert_eq!(
-        with(&message, 3, 0x20),
-        "capability flags is 32, not within the bits 0x1f"
+        with(&message, 3, 0x40),
+        "capability flags is 64, not within the bits 0x3f"
     );
     assert_eq!(
         with(&message, 4, 0x40),
@@ -574,6 +574,21 @@ fn a_backend_can_do_what_there_is() {
     );
     assert_eq!(with(&message, 35, 1), "loss is 1, not 0");
     assert_eq!(with(&message, 43, 1), "interval of counts is 1, not 0");
+    let queues = QueueRoom {
+        queues: 1,
+        nodes: 1,
+        packets: 1,
+        octets: 1,
+        managements: Managements::NONE,
+    };
+    let queues = Message::Capabilities(Capabilities {
+        queues: Some(queues),
+        ..local
+    });
+    assert_eq!(
+        with(&queues, 62, 8),
+        "queue managements is 8, not within the bits 0x7"
+    );
     for every in [Duration::ZERO, Duration::from_secs(u64::MAX)] {
         let counts_every = Some(every);
         let message = Message::Capabilities(Capabilities {
@@ -582,4 +597,109 @@ fn a_backend_can_do_what_there_is() {
         });
         encode(&message, &mut Vec::new()).unwrap_err();
     }
+}
+
+fn queue() -> Queue {
+    Queue {
+        marking: Some(1),
+        shaper: None,
+        class: 2,
+        guaranteed: Rate::ZERO,
+        maximum: Rate::UNLIMITED,
+        burst_millis: 3,
+    }
+}
+
+fn queues(queues: Vec<Queue>, tokens: Option<QueueTokens>) -> Message {
+    let queues = Queues {
+        node: SharedNodeId(1),
+        shapers: Vec::new(),
+        queues,
+    };
+    request(Object::Queues {
+        direction: Direction::Uplink,
+        queues: Box::new(queues),
+        tokens: tokens.map(Box::new),
+    })
+}
+
+#[test]
+fn queues_name_what_there_is() {
+    let message = queues(vec![queue()], None);
+    assert_eq!(with(&message, 21, 9), "shapers is 9, not in 0..=8");
+    assert_eq!(with(&message, 22, 0), "queues is 0, not in 1..=8");
+    assert_eq!(with(&message, 23, 2), "queue flags is 2, not within the bits 0x1");
+    assert_eq!(with(&message, 28, 64), "marking is 64, not in 0..=63 or 255");
+    assert_eq!(with(&message, 29, 0), "shaper is 0, not 255");
+    assert_eq!(with(&message, 30, 8), "queue class is 8, not in 0..=7");
+    let tokens = QueueTokens {
+        queues: vec![[0; 2]; 2],
+        ..QueueTokens::default()
+    };
+    let of_none = Queue {
+        marking: Some(255),
+        ..queue()
+    };
+    for refused in [
+        queues(vec![], None),
+        queues(vec![queue(); 9], None),
+        queues(vec![queue()], Some(tokens)),
+        queues(vec![of_none], None),
+        queues(
+            vec![Queue {
+                shaper: Some(0),
+                ..queue()
+            }],
+            None,
+        ),
+    ] {
+        encode(&refused, &mut Vec::new()).unwrap_err();
+    }
+}
+
+#[test]
+fn queue_classes_and_shared_nodes_have_bounds() {
+    let curve = RedCurve {
+        min: 1,
+        max: 2,
+        one_in: 3,
+    };
+    let class = QueueClass {
+        priority: 1,
+        weight: 1,
+        octets: 1000,
+        management: Management::Wred {
+            green: curve,
+            yellow: curve,
+            weight_log2: 9,
+        },
+    };
+    let message = request(Object::QueueClass { id: 1, class });
+    assert_eq!(with(&message, 20, 8), "queue class is 8, not in 0..=7");
+    assert_eq!(with(&message, 24, 8), "priority is 8, not in 0..=7");
+    assert_eq!(with(&message, 25, 0), "weight is 0, not in 1..=255");
+    assert_eq!(with(&message, 26, 4), "queue management is 4, not in 0..=3");
+    assert_eq!(with(&message, 27, 13), "WRED weight is 13, not in 1..=12");
+    assert_eq!(
+        with(&message, 35, 2),
+        "WRED thresholds that do not rise is 1, not 0"
+    );
+    assert_eq!(with(&message, 40, 0), "WRED one in is 0, not in 1..=255");
+    let node = SharedNode {
+        parent: None,
+        rate: Rate::UNLIMITED,
+        burst: 0,
+        weight: 1,
+        overhead: 0,
+    };
+    let message = request(Object::SharedNode {
+        id: SharedNodeId(1),
+        node,
+    });
+    assert_eq!(
+        with(&message, 24, 2),
+        "shared node flags is 2, not within the bits 0x1"
+    );
+    assert_eq!(with(&message, 25, 0), "weight is 0, not in 1..=255");
+    assert_eq!(with(&message, 29, 1), "shared node is 1, not 0");
 }

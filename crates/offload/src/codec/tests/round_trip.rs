@@ -50,7 +50,7 @@ proptest! {
     }
 
     #[test]
-    fn a_list_is_divided_and_joined(notice in generate::notice(200), room in 112usize..2000) {
+    fn a_list_is_divided_and_joined(notice in generate::notice(200), room in 212usize..2000) {
         let mut joiner = Joiner::default();
         let mut joined = None;
         for part in parts_within(notice.clone(), room) {

@@ -467,6 +467,109 @@ fn neighbours() -> Vec<(&'static str, Message)> {
     ]
 }
 
+fn tokens() -> QueueTokens {
+    QueueTokens {
+        at: Nanos(1_000_000_007),
+        shapers: vec![-80_000_000],
+        queues: vec![[1, 2], [3, -4]],
+    }
+}
+
+fn queues() -> Vec<(&'static str, Message)> {
+    let shaper = Shaper {
+        qer: 4,
+        maximum: Rate::from_kbit(50_000),
+        burst_millis: 20,
+    };
+    let shared = Queue {
+        marking: Some(3),
+        shaper: Some(0),
+        class: 2,
+        guaranteed: Rate::ZERO,
+        maximum: Rate::UNLIMITED,
+        burst_millis: 10,
+    };
+    let guaranteed = Queue {
+        marking: None,
+        shaper: None,
+        class: 1,
+        guaranteed: Rate::from_kbit(1_000),
+        maximum: Rate::from_kbit(2_000),
+        burst_millis: 30,
+    };
+    let object = |queues, tokens: Option<QueueTokens>| Object::Queues {
+        direction: Direction::Downlink,
+        queues: Box::new(Queues {
+            node: SharedNodeId(5),
+            shapers: vec![shaper],
+            queues,
+        }),
+        tokens: tokens.map(Box::new),
+    };
+    vec![
+        (
+            "install-queues",
+            of_session(FlowOp::Install(object(vec![shared], None))),
+        ),
+        (
+            "put-queues-tokens",
+            of_session(FlowOp::Put(object(vec![shared, guaranteed], Some(tokens())))),
+        ),
+        (
+            "remove-queues",
+            of_session(FlowOp::Remove(ObjectId::Queues(Direction::Downlink))),
+        ),
+    ]
+}
+
+fn queue_nodes() -> Vec<(&'static str, Message)> {
+    let class = |management| Object::QueueClass {
+        id: 2,
+        class: QueueClass {
+            priority: 3,
+            weight: 4,
+            octets: 200_000,
+            management,
+        },
+    };
+    let curve = |min, max, one_in| RedCurve { min, max, one_in };
+    let wred = Management::Wred {
+        green: curve(50_000, 150_000, 10),
+        yellow: curve(25_000, 75_000, 20),
+        weight_log2: 9,
+    };
+    let node = |parent, rate| Object::SharedNode {
+        id: SharedNodeId(5),
+        node: SharedNode {
+            parent,
+            rate,
+            burst: 25_000,
+            weight: 6,
+            overhead: 38,
+        },
+    };
+    vec![
+        ("put-queue-class", of_node(FlowOp::Put(class(Management::CoDel)))),
+        ("put-queue-class-wred", of_node(FlowOp::Put(class(wred)))),
+        (
+            "remove-queue-class",
+            of_node(FlowOp::Remove(ObjectId::QueueClass(2))),
+        ),
+        (
+            "put-shared-node-port",
+            of_node(FlowOp::Put(node(None, Rate::UNLIMITED))),
+        ),
+        (
+            "put-shared-node",
+            of_node(FlowOp::Put(node(Some(SharedNodeId(1)), Rate::from_kbit(100_000)))),
+        ),
+        (
+            "remove-shared-node",
+            of_node(FlowOp::Remove(ObjectId::SharedNode(SharedNodeId(5)))),
+        ),
+    ]
+}
+
 fn count(first: u64) -> UrrCount {
     UrrCount {
         ul_packets: first,
@@ -505,6 +608,10 @@ fn replies() -> Vec<(&'static str, Message)> {
         (
             "reply-demand",
             Message::Reply(reply(Ok(Outcome::Demand([123_456, 654_321])))),
+        ),
+        (
+            "reply-tokens",
+            Message::Reply(reply(Ok(Outcome::Tokens(tokens())))),
         ),
         ("reply-refused", Message::Reply(reply(Err(Refusal::Missing)))),
     ]
@@ -563,9 +670,22 @@ fn capabilities() -> Vec<(&'static str, Message)> {
         fence: true,
         exactness: Exactness::Bounded { loss: 10_000 },
         counts_every: Some(Duration::from_millis(100)),
+        queues: None,
+    };
+    let room = QueueRoom {
+        queues: 131_072,
+        nodes: 64,
+        packets: 65_536,
+        octets: 67_108_864,
+        managements: Managements::CODEL | Managements::WRED,
+    };
+    let with_queues = Capabilities {
+        queues: Some(room),
+        ..card
     };
     vec![
         ("capabilities", Message::Capabilities(card)),
+        ("capabilities-queues", Message::Capabilities(with_queues)),
         (
             "capabilities-local",
             Message::Capabilities(Capabilities::local(1_000, 2_000, 300)),
@@ -581,9 +701,11 @@ fn the_document_has_the_vectors() {
         qers(),
         meters(),
         counters(),
+        queues(),
         instances(),
         routes(),
         neighbours(),
+        queue_nodes(),
         replies(),
         events(),
         capabilities(),

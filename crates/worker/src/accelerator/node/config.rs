@@ -4,7 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use flow::KeyFields;
-use flow::contract::{Actions, ByteBasis, Capabilities, Exactness};
+use flow::contract::{Actions, ByteBasis, Capabilities, Exactness, Managements, QueueRoom};
 use flow::slab::OutOfMemory;
 use offload::channel::{ChannelConfig, ConfigFault};
 use offload::codec::CodecError;
@@ -85,6 +85,13 @@ impl NodeConfig {
                 loss: self.counts_lost,
             },
             counts_every: Some(self.counts_every),
+            queues: engine.queues.map(|queues| QueueRoom {
+                queues: some(queues.limits.queues),
+                nodes: queues.nodes,
+                packets: some(queues.limits.packets),
+                octets: queues.limits.octets as u64,
+                managements: Managements::CODEL | Managements::DUAL_QUEUE | Managements::WRED,
+            }),
         }
     }
 }

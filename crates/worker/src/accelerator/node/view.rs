@@ -7,6 +7,7 @@ use super::{Node, NodeStats};
 use crate::Stats;
 use crate::accelerator::settling::SettlingStats;
 use crate::io::Io;
+use crate::view::EgressCounts;
 
 /// A node as it is now, and what it has counted since its start.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +36,8 @@ pub struct NodeView {
     pub flows: usize,
     /// Sessions of which the host has given anything.
     pub sessions: usize,
+    /// Queues before its ports; `None` where there can be none.
+    pub queues: Option<EgressCounts>,
 }
 
 impl<I: Io> Node<I> {
@@ -55,6 +58,7 @@ impl<I: Io> Node<I> {
             settling: engine.settling,
             flows: engine.flows,
             sessions: agent.backend().sessions(),
+            queues: self.engine().queue_counts(),
         }
     }
 }

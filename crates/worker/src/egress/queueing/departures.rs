@@ -7,12 +7,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use flow::{Blocks, Nanos, PortId, prefetch};
+use flow::{Blocks, Nanos, PortId, SessionIndex, prefetch};
 use packet::{DropReason, PacketBuf};
 
 use super::Queueing;
 use super::packets::{Departing, Record};
 use crate::burst::batch::{BURST, Batch};
+use crate::burst::credit::Charge;
 use crate::egress::fragmentation::Fragmenter;
 use crate::egress::lags::Lags;
 use crate::egress::tx_queues::TxQueues;
@@ -122,12 +123,21 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         while exit.tx.has_room_to_recirculate()
             && let Some(departing) = self.next_of(ourselves)
         {
+            self.note_left(departing.session, &departing.charge);
             exit.tx
                 .send_departing(exit.io, exit.stats, exit.blocks, departing, exit.fragmenter);
         }
     }
 
-    fn next_of(&mut self, place: usize) -> Option<Departing<B>> {
+    /// A packet has left, for who keeps what has not.
+    #[inline(always)]
+    fn note_left(&mut self, session: SessionIndex, charge: &Charge) {
+        if let Some(tally) = &mut self.tally {
+            tally.take(session, charge);
+        }
+    }
+
+    pub(super) fn next_of(&mut self, place: usize) -> Option<Departing<B>> {
         let departing = self.outputs[place].queue.pop_front()?;
         if let Some(node) = departing.node {
             self.standing[usize::from(node)] -= 1;
@@ -146,6 +156,9 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             let left = batch.len();
             for record in self.records.drain(..gathered - left) {
                 record.charge.count_group(exit.blocks);
+                if let Some(tally) = &mut self.tally {
+                    tally.take(record.session, &record.charge);
+                }
                 if let Some(node) = record.node {
                     self.standing[usize::from(node)] -= 1;
                 }
@@ -158,6 +171,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                 return self.note_stuck(port, !can, now);
             }
             if let Some(departing) = is_split.then(|| self.next_of(port.index())).flatten() {
+                self.note_left(departing.session, &departing.charge);
                 let departing = Departing {
                     port: way,
                     ..departing

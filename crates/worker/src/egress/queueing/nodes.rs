@@ -11,7 +11,7 @@ use flow::meter::{Rate, SharedId};
 use flow::{Direction, ForwardKind, InstanceId, Nanos, PackedForward};
 use packet::{eth, ipv4, ipv6};
 use rules::image::EgressQueues;
-use rules::network::{Egress, EgressClasses, Instance, Network, QueueManagement, Roles, Wred, WredCurve};
+use rules::network::{Egress, Instance, Network, QueueManagement, Roles, Wred, WredCurve};
 use tm::{Aqm, Manager, NodeId, NodeSpec, RedCurve, Shaper, TmError, WredProfile};
 
 use crate::control_channel::{EgressDemand, EgressLease, EgressRate};
@@ -34,11 +34,19 @@ pub(super) struct Nodes {
     policers: HashMap<PolicerBelow, NodeId, foldhash::quality::RandomState>,
     /// What each node's rate is a part of, by its number.
     rates: Vec<Option<EgressRate>>,
-    pub classes: EgressClasses,
-    /// By class: what its queues do against standing delay.
-    pub aqms: Vec<Aqm>,
+    pub classes: Vec<NodeClass>,
     network: Arc<Network>,
     workers: u16,
+}
+
+/// A class of queues, as the manager has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeClass {
+    pub priority: u8,
+    pub weight: u8,
+    pub octets: u32,
+    /// What its queues do against standing delay.
+    pub aqm: Aqm,
 }
 
 /// A policer below a node.
@@ -50,6 +58,30 @@ struct PolicerBelow {
 }
 
 impl Nodes {
+    /// None: those of an accelerator are its host's to say.
+    pub fn none() -> Self {
+        Self {
+            ports: Vec::new(),
+            instances: Vec::new(),
+            policers: HashMap::default(),
+            rates: Vec::new(),
+            classes: Vec::new(),
+            network: Arc::default(),
+            workers: 1,
+        }
+    }
+
+    /// Says whether packets that leave by an instance wait, of an accelerator: the node counts for nothing else.
+    pub fn set_instance(&mut self, instance: InstanceId, waits: bool) {
+        let place = usize::from(instance.0);
+        if place >= self.instances.len() && waits {
+            self.instances.resize(place + 1, None);
+        }
+        if let Some(of) = self.instances.get_mut(place) {
+            *of = waits.then_some(NodeId(0));
+        }
+    }
+
     /// Adds the nodes of a network to the manager of one of this number of workers, which has none and room for all.
     /// Each begins with an equal part of every rate.
     pub fn new(manager: &mut Manager, network: &Arc<Network>, egress: &Egress, workers: u16) -> Self {
@@ -58,13 +90,19 @@ impl Nodes {
             instances: vec![None; network.instances().len()],
             policers: HashMap::default(),
             rates: Vec::new(),
-            classes: egress.classes.clone(),
+            classes: Vec::new(),
             network: Arc::clone(network),
             workers,
-            aqms: Vec::new(),
         };
         let classes = egress.classes.all().iter();
-        nodes.aqms = classes.map(|class| aqm(manager, class.management)).collect();
+        nodes.classes = classes
+            .map(|class| NodeClass {
+                priority: class.priority,
+                weight: class.weight,
+                octets: class.octets,
+                aqm: aqm(manager, class.management),
+            })
+            .collect();
         let mut of_port: Vec<Option<NodeId>> = Vec::new();
         for instance in network.instances() {
             let Some(asked) = instance.egress else { continue };

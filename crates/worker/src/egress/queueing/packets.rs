@@ -60,6 +60,7 @@ impl<B: PacketBuf> Waiting<B> {
 pub(crate) struct Lost<B> {
     pub packet: B,
     pub charge: Charge,
+    pub session: SessionIndex,
     pub reason: DropReason,
 }
 
@@ -79,10 +80,16 @@ pub(crate) struct Departing<B> {
 impl<B> Departing<B> {
     /// It is lost.
     pub fn lost(self, reason: DropReason) -> Lost<B> {
-        let Self { packet, charge, .. } = self;
+        let Self {
+            packet,
+            charge,
+            session,
+            ..
+        } = self;
         Lost {
             packet,
             charge,
+            session,
             reason,
         }
     }

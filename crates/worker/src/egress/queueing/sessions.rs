@@ -107,6 +107,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                     qer: queue.qer,
                     shared: shaper.map(|shaper| shaper.qer),
                     view: self.manager.queue(line.at(place), now)?,
+                    is_at_accelerator: false,
                 })
             })
         });
@@ -219,13 +220,24 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     }
 
     /// Adds the queues of a plan.
-    fn add(&mut self, session: SessionIndex, direction: Direction, plan: &EgressQueues) {
+    pub(super) fn add(&mut self, session: SessionIndex, direction: Direction, plan: &EgressQueues) {
         if self.sessions.len() <= session.index() {
             return;
         }
-        let Some(node) = self.nodes.innermost(&mut self.manager, plan, direction) else {
-            return self.give_up(session, direction, &[]);
-        };
+        match self.nodes.innermost(&mut self.manager, plan, direction) {
+            Some(node) => self.add_below(session, direction, plan, node),
+            None => self.give_up(session, direction, &[]),
+        }
+    }
+
+    /// Adds the queues of a plan below a shared node.
+    pub(super) fn add_below(
+        &mut self,
+        session: SessionIndex,
+        direction: Direction,
+        plan: &EgressQueues,
+        node: NodeId,
+    ) {
         let mut ues: Vec<Option<UeId>> = vec![None; plan.shapers.len().max(1)];
         let mut ids: Vec<QueueId> = Vec::with_capacity(plan.queues.len());
         for queue in &plan.queues {
@@ -284,7 +296,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     }
 
     fn spec(&self, queue: &EgressQueue, is_exempt: bool) -> QueueSpec {
-        let all = self.nodes.classes.all();
+        let all = &self.nodes.classes;
         let place = usize::from(queue.class).min(all.len() - 1);
         let class = &all[place];
         let rates = self.rates(queue);
@@ -295,7 +307,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             is_exempt,
             cap: class.octets,
             share: 0,
-            aqm: match self.nodes.aqms[place] {
+            aqm: match class.aqm {
                 // A queue with rates of its own is one.
                 Aqm::DualQueue if rates.is_some() => Aqm::CoDel,
                 aqm => aqm,
@@ -311,7 +323,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         }
         let guaranteed =
             (queue.guaranteed != Rate::ZERO).then(|| shaper(queue.guaranteed, queue.burst_millis));
-        let all = self.nodes.classes.all();
+        let all = &self.nodes.classes;
         let own = all
             .get(usize::from(queue.class))
             .map_or(0, |class| class.priority);
@@ -324,7 +336,13 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     }
 
     /// The queues stay, at these rates.
-    fn set_rates(&mut self, session: SessionIndex, direction: Direction, plan: &EgressQueues, now: Nanos) {
+    pub fn set_rates(
+        &mut self,
+        session: SessionIndex,
+        direction: Direction,
+        plan: &EgressQueues,
+        now: Nanos,
+    ) {
         let Some(line) = self.line(session, direction) else {
             return;
         };

@@ -1,0 +1,106 @@
+//! Packets that leave an engine's burst without being sent.
+
+use flow::{Nanos, PortId, SessionIndex};
+use offload::exception::Reason;
+use packet::ip_fragmentation::FragmentSpec;
+use packet::{DropReason, PacketBuf};
+
+use crate::accelerator::exceptions::Exceptions;
+use crate::accelerator::queues::EngineQueues;
+use crate::accelerator::settling::Settling;
+use crate::burst::credit::Charge;
+use crate::burst::descriptor::Deferral;
+use crate::deferred::packet_store::{Deferrals, Rejected};
+use crate::egress::queueing::packets::Departing;
+use crate::io::PacketMetadata;
+use crate::stats::Stats;
+
+/// Packets that leave the burst without being sent: exceptions, those of flows that settle, and those
+/// that wait in queues.
+pub(super) struct Aside<B> {
+    pub exceptions: Exceptions<B>,
+    pub settling: Settling<B>,
+    /// Queues before ports, where there are any.
+    pub queues: Option<Box<EngineQueues<B>>>,
+    /// Whether packets that pass now come from the host: they have their hops with them.
+    pub is_from_host: bool,
+}
+
+impl<B: PacketBuf + PacketMetadata> Aside<B> {
+    /// Puts a packet of the host behind those that stand before its port; gives it back where there are none.
+    pub fn stand_behind(&mut self, port: PortId, packet: B) -> Option<B> {
+        match &mut self.queues {
+            Some(queues) if queues.queueing.has_standing(port) => {
+                queues.queueing.stand(Departing {
+                    packet,
+                    charge: Charge::NONE,
+                    session: SessionIndex(u32::MAX),
+                    port,
+                    split: None,
+                    node: None,
+                });
+                None
+            }
+            _ => Some(packet),
+        }
+    }
+}
+
+impl<B: PacketMetadata> Aside<B> {
+    /// Gives a packet to the host, if there is room for it.
+    pub fn except(&mut self, packet: B, reason: Reason, stats: &mut Stats) {
+        let hops = match self.is_from_host {
+            true => packet.charge().0 as u8,
+            false => 0,
+        };
+        stats.handed_over += u64::from(self.exceptions.push(packet, reason, hops));
+    }
+}
+
+impl<B: PacketBuf + PacketMetadata> Aside<B> {
+    /// Gives what is held of the flow in a slot to the host.
+    pub fn except_held(&mut self, slot: u32, stats: &mut Stats) {
+        while let Some(packet) = self.settling.pop_of(slot) {
+            stats.held -= 1;
+            self.except(packet, Reason::NoFlow, stats);
+        }
+    }
+}
+
+impl<B: PacketBuf + PacketMetadata> Deferrals<B> for Aside<B> {
+    #[cold]
+    #[inline(never)]
+    fn store(
+        &mut self,
+        deferral: Deferral,
+        _: usize,
+        packet: B,
+        stats: &mut Stats,
+        now: Nanos,
+    ) -> Result<(), Rejected<B>> {
+        match deferral {
+            Deferral::Host(reason) => self.except(packet, reason, stats),
+            Deferral::Settling(slot) => match self.settling.hold(slot, packet, now) {
+                Ok(()) => stats.held += 1,
+                Err(packet) => {
+                    self.except_held(slot, stats);
+                    self.except(packet, Reason::NoFlow, stats);
+                }
+            },
+            // The stages before have none of these.
+            _ => self.except(packet, Reason::Action, stats),
+        }
+        Ok(())
+    }
+
+    fn enqueue(&mut self, index: usize, packet: B, split: Option<FragmentSpec>, now: Nanos) {
+        if let Some(queues) = &mut self.queues {
+            queues.queueing.enqueue(index, packet, split, now);
+        }
+    }
+
+    fn take_rejected(&mut self) -> Option<Rejected<B>> {
+        let packet = self.exceptions.take_rejected()?;
+        Some(Rejected::new(packet, DropReason::Overload))
+    }
+}
