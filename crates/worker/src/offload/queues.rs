@@ -1,5 +1,5 @@
-//! Queues of sessions that an accelerator passes: what it has to know of classes and shared nodes, which queues it can have,
-//! and what the queues here do while a session leaves and comes.
+//! Queues of sessions that an accelerator passes: what it has to know of classes and shared nodes, which queues it
+//! can have, and what the queues here do while a session leaves and comes.
 //!
 //! A rate that sessions share, of a port, an instance or a policer, is kept in one place: by the queues here. Sessions
 //! below one of these stay.
