@@ -7,13 +7,14 @@ import socket
 import subprocess
 import threading
 import time
+from collections import Counter
 
 import pytest
 
-from conftest import serve
+from conftest import FAULTY, serve, tshark
 from egress_stream import LENGTH, Stream, charged
 from lab import DN, EGRESS_CONFIGURATION, Lab, eventually, kernel_ue, shown
-from test_accelerator import is_away, offload
+from test_accelerator import DISSECTOR, captured, is_away, offload
 from test_egress import KBIT, OCTETS
 
 # A TCP segment of the UE's MTU, and what it carries.
@@ -41,6 +42,8 @@ def lab(request):
 
 
 with_accelerator = pytest.mark.parametrize("lab", ["accelerator"], indirect=True)
+# Octets of the payload of a packet before those of a stream.
+FIRST = 100
 # Packets that a port takes at once.
 BURST_OF_PORT = 64
 # What was lost without an accelerator, by direction.
@@ -104,12 +107,11 @@ def share_of_rate(seconds):
 
 
 def dropped_at(lab):
-    """Packets that queues before ports have dropped: here, and at the accelerator."""
-    here = sum(sum(one["dropped"].values()) for one in shown(lab, "queues")["priorities"])
-    if not lab.accelerator:
-        return here
-    there = json.loads(lab.accelerator.shown("--json"))["queues"]
-    return here + sum(sum(one["dropped"].values()) for one in there["priorities"])
+    """Packets that queues before ports have dropped, here and at the accelerator, by reason."""
+    rows = shown(lab, "queues")["priorities"]
+    if lab.accelerator:
+        rows += json.loads(lab.accelerator.shown("--json"))["queues"]["priorities"]
+    return sum((Counter(row["dropped"]) for row in rows), Counter())
 
 
 def usage_of(lab, session):
@@ -135,7 +137,8 @@ def test_tcp_gets_its_rate_and_loses_no_more_than_without_an_accelerator(lab, is
             queues = json.loads(lab.accelerator.shown("--json"))["queues"]
             left = sum(row["departed_packets"] for row in queues["priorities"])
             assert left >= len(OCTETS) // SEGMENT, "its packets have waited there"
-        lost = dropped_at(lab) - before
+        reasons = dropped_at(lab) - before
+        lost = reasons.total()
 
         def charged_as_counted():
             [came, sent], ours = counted(lab).values(), usage_of(lab, session)
@@ -145,7 +148,7 @@ def test_tcp_gets_its_rate_and_loses_no_more_than_without_an_accelerator(lab, is
         eventually(charged_as_counted, "what the kernel has counted is charged")
     assert share >= 0.95, share
     if lab.accelerator:
-        assert lost <= lost_by_host.get(is_uplink, 0) + 2, (lost, lost_by_host)
+        assert lost <= lost_by_host.get(is_uplink, 0) + 2, (reasons, lost_by_host)
     else:
         lost_by_host[is_uplink] = lost
 
@@ -170,14 +173,37 @@ def test_the_accelerator_shows_its_queues(lab):
 
 
 @with_accelerator
+def test_the_dissector_reads_queues(lab):
+    """Classes and shared nodes are given when contact begins, queues and their tokens as a session leaves and comes."""
+    capture = lab.files / "queues.pcap"
+    with captured(lab, capture), lab.gnb_socket() as gnb:
+        lab.accelerator.kill()
+        lab.accelerator.start()
+        session = lab.smf.session(ue4="10.45.20.79", qfi=9, mbr=KBIT)
+        with Stream(lab, gnb, session):
+            is_away(lab)
+            time.sleep(0.5)
+        lab.smf("delete", up_seid=session["up_seid"])
+    options = ("-X", DISSECTOR)
+    assert not tshark(capture, FAULTY, "frame.number", "_ws.expert.message", options=options)
+    for kind in (11, 22, 23):
+        assert tshark(capture, f"sluice.object == {kind}", "frame.number", options=options), f"objects of kind {kind}"
+    assert tshark(capture, "sluice.queues.tokens", "frame.number", options=options), "what is left of rates"
+
+
+@with_accelerator
 def test_a_kill_of_the_accelerator_leaves_a_shaped_session_shaped(lab):
     """What waits there is lost and not charged. One that comes without queues leaves the session to the UPF."""
     file = lab.files / "accel.yaml"
     configuration = file.read_text()
     with lab.gnb_socket() as gnb:
         session = lab.smf.session(ue4="10.45.20.78", qfi=9, mbr=KBIT)
-        with Stream(lab, gnb, session) as stream:
+        # It leaves with its first packet: nothing waits that would leave at once for that.
+        with lab.dn_udp_socket(DN, 0) as first_packet:
+            first_packet.sendto(bytes(FIRST), (session["ue_ipv4"], 41_000))
             is_away(lab)
+            gnb.recv(2_048)
+        with Stream(lab, gnb, session) as stream:
             time.sleep(1)
             first = len(stream.got)
             lab.accelerator.kill()
@@ -204,7 +230,7 @@ def test_a_kill_of_the_accelerator_leaves_a_shaped_session_shaped(lab):
         for part in (stream.got[:first], stream.got[first:second], stream.got[second:]):
             assert len(part) * LENGTH > KBIT * 1000 / 8 / 4, "a quarter of a second of the rate"
             stream.assert_shaped(part)
-        volume = charged(lab, session)
+        volume = charged(lab, session) - FIRST - 28
     # What left since the last report of each of the two is not charged: a tenth of a second, twice over. What its port had
     # taken from a process that ends may not have left.
     assert volume <= (len(stream.got) + 2 * BURST_OF_PORT) * LENGTH
