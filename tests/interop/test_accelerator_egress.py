@@ -148,7 +148,8 @@ def test_tcp_gets_its_rate_and_loses_no_more_than_without_an_accelerator(lab, is
         eventually(charged_as_counted, "what the kernel has counted is charged")
     assert share >= 0.95, share
     if lab.accelerator:
-        assert lost <= lost_by_host.get(is_uplink, 0) + 2, (reasons, lost_by_host)
+        # CoDel drops one or two packets when one has waited for too long: how often depends on when processes run.
+        assert lost <= lost_by_host.get(is_uplink, 0) + len(OCTETS) // PAYLOAD / 100, (reasons, lost_by_host)
     else:
         lost_by_host[is_uplink] = lost
 
