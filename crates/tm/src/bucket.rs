@@ -75,7 +75,9 @@ impl Bucket {
         if !self.is_limited() {
             return true;
         }
-        self.level = self.level_at(since, now) - i64::from(octets) * OCTET;
+        self.level = self
+            .level_at(since, now)
+            .saturating_sub(i64::from(octets) * OCTET);
         self.level >= 0
     }
 

@@ -41,7 +41,8 @@ fn every_packet_comes_out_translated_and_answers_come_back() {
         (256, 256),
         "{found:?}"
     );
-    assert!((results.memory.unwrap().of_table - 40.0).abs() < 0.1);
+    let of_table = results.memory.unwrap().of_table;
+    assert!((of_table - 24.0).abs() < 0.1, "{of_table}");
     let ids: Vec<&str> = targets(&results).iter().map(|target| target.id).collect();
     assert_eq!(ids, ["T16", "T16.setup", "T16.handed"]);
     assert!(targets(&results).iter().all(|target| !target.met), "too small");

@@ -1,6 +1,6 @@
 //! Packets that leave an engine's burst without being sent.
 
-use flow::{Nanos, PortId, SessionIndex};
+use flow::{Nanos, PortId};
 use offload::exception::Reason;
 use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf};
@@ -11,7 +11,7 @@ use crate::accelerator::settling::Settling;
 use crate::burst::credit::Charge;
 use crate::burst::descriptor::Deferral;
 use crate::deferred::packet_store::{Deferrals, Rejected};
-use crate::egress::queueing::packets::Departing;
+use crate::egress::queueing::packets::{Departing, OF_NO_SESSION};
 use crate::io::PacketMetadata;
 use crate::stats::Stats;
 
@@ -27,6 +27,12 @@ pub(super) struct Aside<B> {
 }
 
 impl<B: PacketBuf + PacketMetadata> Aside<B> {
+    /// Whether packets stand before a port, and there is no room for one behind them.
+    pub fn is_full_before(&self, port: PortId) -> bool {
+        let queueing = self.queues.as_ref().map(|queues| &queues.queueing);
+        queueing.is_some_and(|queueing| queueing.has_standing(port) && !queueing.has_room_to_stand())
+    }
+
     /// Puts a packet of the host behind those that stand before its port; gives it back where there are none.
     pub fn stand_behind(&mut self, port: PortId, packet: B) -> Option<B> {
         match &mut self.queues {
@@ -34,7 +40,7 @@ impl<B: PacketBuf + PacketMetadata> Aside<B> {
                 queues.queueing.stand(Departing {
                     packet,
                     charge: Charge::NONE,
-                    session: SessionIndex(u32::MAX),
+                    session: OF_NO_SESSION,
                     port,
                     split: None,
                     node: None,

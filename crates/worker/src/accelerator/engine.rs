@@ -220,6 +220,9 @@ impl<I: Io> Engine<I> {
         self.pass_reinjected(now);
         self.stats.from_host += 1;
         let port = self.ports.lags.way(port, &packet);
+        if self.aside.is_full_before(port) {
+            return self.ports.drop(&mut self.stats, packet, DropReason::TxFull);
+        }
         let packet = match self.aside.stand_behind(port, packet) {
             Some(packet) => packet,
             None => return,

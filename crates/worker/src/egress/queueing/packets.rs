@@ -64,6 +64,9 @@ pub(crate) struct Lost<B> {
     pub reason: DropReason,
 }
 
+/// The session of a packet that is of none: it is the host's.
+pub(crate) const OF_NO_SESSION: SessionIndex = SessionIndex(u32::MAX);
+
 /// A packet that has left its queue, and leaves by its port.
 pub(crate) struct Departing<B> {
     pub packet: B,

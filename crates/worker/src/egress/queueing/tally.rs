@@ -50,12 +50,6 @@ impl Tally {
         self.change(session, charge, |sum, less| *sum = sum.saturating_sub(less));
     }
 
-    pub fn forget(&mut self, session: SessionIndex) {
-        if let Some(counts) = self.sessions.get_mut(session.index()) {
-            counts.clear();
-        }
-    }
-
     /// What packets of a session have counted in a counter.
     pub fn of(&self, session: SessionIndex, counter: u8) -> UrrCount {
         let counts = self.sessions.get(session.index());

@@ -2,7 +2,7 @@
 
 use flow::contract::QueueTokens;
 use flow::{Direction, Nanos, SessionIndex};
-use packet::PacketBuf;
+use packet::{DropReason, PacketBuf};
 use rules::image::EgressQueues;
 use tm::UeState;
 
@@ -11,6 +11,8 @@ use super::session_queues::SessionQueues;
 use crate::io::PacketMetadata;
 use crate::trace::report::QueueEnd;
 
+/// Packets that may stand before ports in any case.
+const LEAST_STANDING: usize = 256;
 /// Tokens of an octet: millionths of a bit.
 const OCTET: i64 = 8_000_000;
 
@@ -32,7 +34,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     }
 
     /// Lets all packets of a direction's queues stand before their ports, in order, and takes what they need of their
-    /// rates. The queues are gone: what is left of their rates.
+    /// rates. What finds no room there is lost. The queues are gone: what is left of their rates.
     pub fn let_all_leave(
         &mut self,
         session: SessionIndex,
@@ -69,7 +71,12 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         used.into_iter()
             .for_each(|(place, octets)| spend(&mut tokens, plan, place, octets));
         self.forget_line(session, direction);
-        leaving.into_iter().for_each(|departing| self.stand(departing));
+        for departing in leaving {
+            match self.has_room_to_stand() {
+                true => self.stand(departing),
+                false => self.lost.push(departing.lost(DropReason::EgressReleased)),
+            }
+        }
         tokens
     }
 
@@ -88,6 +95,18 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         self.add(session, direction, plan);
         self.set_tokens(session, direction, plan, &tokens, now);
         tokens
+    }
+
+    /// The greatest debt that what waits can have left by: what is told from elsewhere is no greater.
+    fn least_tokens(&self) -> i64 {
+        let octets = i64::try_from(self.manager.limits().pool).unwrap_or(i64::MAX);
+        octets.saturating_mul(-OCTET)
+    }
+
+    /// Whether one more may stand before ports that did not come there by a turn of its queue: a quarter of what may wait.
+    pub fn has_room_to_stand(&self) -> bool {
+        let standing = self.outputs.iter().map(|output| output.queue.len());
+        standing.sum::<usize>() < LEAST_STANDING + self.waiting.len() / 4
     }
 
     /// Whether something of a session stands before ports.
@@ -121,7 +140,9 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                 }
             }
             let level = tokens.shapers.get(shaper).copied().unwrap_or_default();
-            let state = UeState::new(level, queues, tokens.at);
+            let least = self.least_tokens();
+            let queues = queues.map(|levels| levels.map(|level: i64| level.max(least)));
+            let state = UeState::new(level.max(least), queues, tokens.at);
             let continued = self.manager.continue_ue(ue, &state, now);
             debug_assert!(continued.is_ok(), "{continued:?}");
         }

@@ -8,6 +8,7 @@ use rules::image::EgressQueues;
 use tm::{Aqm, Manager, NodeId, NodeSpec, Shaper, TmError, WredProfile};
 
 use super::nodes::{NodeClass, Nodes};
+use super::packets::OF_NO_SESSION;
 use super::tally::Tally;
 use super::{Queueing, manager};
 use crate::EgressLimits;
@@ -137,11 +138,14 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         self.for_each_charge(session, |charge| charge.arrive(installed, &slots));
     }
 
-    /// What of a session stands before ports has left, for its counters.
+    /// What of a session stands before ports has left, for its counters; what waits in queues has not.
     pub fn settle_charges(&mut self, session: SessionIndex) {
-        self.for_each_charge(session, |charge| *charge = Charge::NONE);
-        if let Some(tally) = &mut self.tally {
-            tally.forget(session);
+        let standing = self.outputs.iter_mut().flat_map(|output| &mut output.queue);
+        for departing in standing.filter(|departing| departing.session == session) {
+            let charge = std::mem::replace(&mut departing.charge, Charge::NONE);
+            if let Some(tally) = &mut self.tally {
+                tally.take(session, &charge);
+            }
         }
     }
 
@@ -172,7 +176,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         tally.map_or_else(UrrCount::default, |tally| tally.of(session, counter))
     }
 
-    /// All that waits or stands is lost, and no session has queues.
+    /// All that waits or stands of sessions is lost, and no session has queues.
     pub fn lose_all(&mut self, now: Nanos) {
         let with_queues: Vec<SessionIndex> = (0..)
             .map(SessionIndex)
@@ -184,8 +188,14 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             self.forget(session, now);
         }
         for place in 0..self.outputs.len() {
-            while let Some(departing) = self.next_of(place) {
-                self.lost.push(departing.lost(DropReason::EgressReleased));
+            for _ in 0..self.outputs[place].queue.len() {
+                let Some(departing) = self.next_of(place) else {
+                    break;
+                };
+                match departing.session {
+                    OF_NO_SESSION => self.stand(departing),
+                    _ => self.lost.push(departing.lost(DropReason::EgressReleased)),
+                }
             }
         }
     }
