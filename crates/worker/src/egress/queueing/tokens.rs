@@ -97,13 +97,14 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         tokens
     }
 
-    /// The greatest debt that what waits can have left by: what is told from elsewhere is no greater.
+    /// The greatest debt that what waits can have left by: one that comes from elsewhere is no greater.
     fn least_tokens(&self) -> i64 {
         let octets = i64::try_from(self.manager.limits().pool).unwrap_or(i64::MAX);
         octets.saturating_mul(-OCTET)
     }
 
-    /// Whether one more may stand before ports that did not come there by a turn of its queue: a quarter of what may wait.
+    /// Whether one more may stand before ports that did not come there by a turn of its queue: a quarter of what may
+    /// wait.
     pub fn has_room_to_stand(&self) -> bool {
         let standing = self.outputs.iter().map(|output| output.queue.len());
         standing.sum::<usize>() < LEAST_STANDING + self.waiting.len() / 4
