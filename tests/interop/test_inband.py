@@ -78,6 +78,11 @@ KEY6 = {"key.fields": "0x2e", "key.kind": "0x03", "key.origin": "3", "key.teid":
         "key.protocol": "17", "key.tos": "0xb8", "key.qfi": "255", "key.flow_label": "0x000abcde"}
 METER = {"object": "4", "slot": "4", "direction": "1", "meter.state": "0"}
 STATE = {"meter.tokens": "80000000,160000000", "moment": "1000000007,60000000000,61000000000", "meter.left": "11,12"}
+QUEUES = {"object": "11", "direction": "1", "queues.shapers": "1", "queues.node": "5", "slot": "4"}
+TOKENS = {"moment": "1000000007", "queues.tokens": "-80000000,1,2,3,-4"}
+CLASS = {"message.type": "0x12", "object": "22", "queues.class": "2", "class.priority": "3", "class.weight": "4",
+         "class.octets": "200000"}
+NODE = {"message.type": "0x12", "object": "23", "class.weight": "6", "node.overhead": "38", "node.burst": "25000"}
 EXPECTED = {
     "fence-node": OF_NODE | {"message.type": "0x15", "object": "0"},
     "fence-session": REQUEST | {"message.type": "0x15", "object": "0", "session": "5"},
@@ -129,6 +134,15 @@ EXPECTED = {
     "remove-session": REQUEST | {"message.type": "0x13", "object": "9"},
     "put-generation": REQUEST | {"message.type": "0x12", "object": "10", "generation": "7"},
     "remove-generation": REQUEST | {"message.type": "0x13", "object": "10"},
+    "install-queues": REQUEST | QUEUES | {
+        "message.type": "0x10", "queues.queues": "1", "queues.flags": "0x00", "queues.burst": "20,10",
+        "meter.rate": "50000,0,18446744073709551615", "flow.marking": "3", "queues.shaper": "0", "queues.class": "2",
+        "queues.tokens": ""},
+    "put-queues-tokens": REQUEST | QUEUES | TOKENS | {
+        "message.type": "0x12", "queues.queues": "2", "queues.flags": "0x01", "queues.burst": "20,10,30",
+        "meter.rate": "50000,0,18446744073709551615,1000,2000", "flow.marking": "3,255", "queues.shaper": "0,255",
+        "queues.class": "2,1"},
+    "remove-queues": REQUEST | {"message.type": "0x13", "object": "11", "direction": "1"},
     "install-instance": OF_NODE | {
         "object": "16", "instance": "3", "instance.port": "6", "instance.vlan": "100,200", "instance.tpid": "0x88a8",
         "vrf": "1", "mtu": "1500", "ether": "02:00:00:00:00:16", "instance.uses": "0x01", "instance.too_long": "1",
@@ -159,6 +173,15 @@ EXPECTED = {
     "query-shared-meter": OF_NODE | {"message.type": "0x14", "object": "20", "shared": "12"},
     "put-shared-chain": OF_NODE | {"object": "21", "shared": "13,12,14,0,0"},
     "remove-shared-chain": OF_NODE | {"message.type": "0x13", "object": "21", "shared": "13"},
+    "put-queue-class": OF_NODE | CLASS | {"class.management": "1", "class.wred_weight": "0", "class.threshold": ""},
+    "put-queue-class-wred": OF_NODE | CLASS | {
+        "class.management": "3", "class.wred_weight": "9", "class.threshold": "50000,150000,25000,75000",
+        "class.one_in": "10,20"},
+    "remove-queue-class": OF_NODE | {"message.type": "0x13", "object": "22", "queues.class": "2"},
+    "put-shared-node-port": OF_NODE | NODE | {"queues.node": "5,0", "node.flags": "0x00",
+                                              "meter.rate": "18446744073709551615"},
+    "put-shared-node": OF_NODE | NODE | {"queues.node": "5,1", "node.flags": "0x01", "meter.rate": "100000"},
+    "remove-shared-node": OF_NODE | {"message.type": "0x13", "object": "23", "queues.node": "5"},
     "reply-done": {"message.type": "0x20", "request": "258"},
     "reply-counts": {
         "message.type": "0x21", "request": "258", "entries": "2", "more": "0", "slot": "2,63", "ul_packets": "5,6",
@@ -169,6 +192,7 @@ EXPECTED = {
                        "ul_octets": "900", "dl_packets": "18", "dl_octets": "27000", "events": "10",
                        "moment": "1000000007,2000000011"},
     "reply-demand": {"message.type": "0x24", "demand": "123456,654321"},
+    "reply-tokens": TOKENS | {"message.type": "0x26", "request": "258", "queues.shapers": "1", "queues.queues": "2"},
     "reply-refused": {"message.type": "0x25", "refusal": "3", "request": "258"},
     "event-aged": FLOW | {"message.type": "0x30", "session": "261", "entries": "1", "more": "0", "slot": "2",
                           "dl_octets": "15000"},
@@ -185,6 +209,10 @@ EXPECTED = {
         "can.counters": "2", "can.qers": "3", "can.ipv4_flows": "16000000", "can.ipv6_flows": "1000000",
         "can.sessions": "500000", "can.routes": "1024", "can.adjacencies": "4096", "can.shared_meters": "0",
         "can.instances": "16", "can.loss": "10000", "can.counts_every": "100000000"},
+    "capabilities-queues": {
+        "message.type": "0x40", "key.fields": "0x07", "can.flags": "0x3e", "can.instances": "16", "can.loss": "10000",
+        "can.counts_every": "100000000", "can.queues": "131072", "can.queue_packets": "65536",
+        "can.queue_octets": "67108864", "can.shared_nodes": "64", "can.managements": "0x05"},
     "capabilities-local": {"message.type": "0x40", "key.fields": "0x2f", "can.flags": "0x03", "can.actions": "0x1fff",
                            "can.counters": "64", "can.qers": "64", "can.sessions": "300", "can.counts_every": "0"},
 }
