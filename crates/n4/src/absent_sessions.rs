@@ -1,9 +1,10 @@
 //! Sessions that a store has and that are not here yet, after a start: what leads to each, so that it comes at its
 //! first packet or request, and who comes next otherwise.
 //!
-//! They are listed on any thread, and owned by control from then until the last one has come. Their tunnels and
-//! addresses are reserved meanwhile ([`session::Sessions::reserve`]). There are very many, and the first packet waits
-//! until all are listed: so they are in one list, and what leads to them has no more than hashes and places in it.
+//! They are listed on any thread, and owned by control from then until the last one has come
+//! ([`AbsentLists`](crate::absent_lists::AbsentLists)). Their tunnels and addresses are reserved meanwhile
+//! ([`session::Sessions::reserve`]). There are very many, and peers wait until all are listed: so what leads to those of
+//! a list has no more than hashes and places in it.
 
 use flow::{LocalId, VrfId};
 use packet::Teid;
@@ -223,14 +224,15 @@ impl AbsentSessions {
         found.map(|(_, absent)| absent.seid)
     }
 
-    /// The session that a plain packet to this address reaches: that of the longest prefix around it.
-    pub(crate) fn by_address(&self, vrf: VrfId, address: IpAddr) -> Option<Seid> {
+    /// The session that a plain packet to this address reaches, that of the longest prefix around it, with the length of
+    /// the prefix.
+    pub(crate) fn by_address(&self, vrf: VrfId, address: IpAddr) -> Option<(u8, Seid)> {
         let at = |len: &u8| {
             let prefix = IpPrefix::new(address, *len)?;
-            find(&self.by_address, &(vrf, prefix), &self.sessions, has_address)
+            let (_, absent) = find(&self.by_address, &(vrf, prefix), &self.sessions, has_address)?;
+            Some((*len, absent.seid))
         };
-        let found = self.lengths.iter().rev().find_map(at);
-        found.map(|(_, absent)| absent.seid)
+        self.lengths.iter().rev().find_map(at)
     }
 
     /// The session that the peer with this Node ID has under this F-SEID.

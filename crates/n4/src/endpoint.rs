@@ -27,7 +27,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 pub use self::keeping::SessionKey;
-use crate::absent_sessions::AbsentSessions;
+use crate::absent_lists::AbsentLists;
 use crate::association::{Association, Associations};
 use crate::association_control::AssociationControl;
 use crate::association_release::AssociationRelease;
@@ -60,7 +60,7 @@ use crate::usage_record_owners::{UnacceptedUsage, UsageEntry, UsageRecordOwners}
 /// The endpoint.
 pub struct Endpoint {
     shared: Shared,
-    absent: Option<AbsentSessions>,
+    absent: AbsentLists,
     failed_restorations: VecDeque<(Seid, ImportError)>,
     control: AssociationControl,
     reporting: Reporting,
@@ -94,7 +94,7 @@ impl Endpoint {
             n1: config.n1,
         };
         Endpoint {
-            absent: None,
+            absent: AbsentLists::default(),
             failed_restorations: VecDeque::new(),
             control: AssociationControl::new(&config, e.rotate_left(32)),
             reporting: Reporting {

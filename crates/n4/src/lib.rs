@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod absent_lists;
 mod absent_sessions;
 mod admission_queue;
 mod association;

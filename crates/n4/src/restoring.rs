@@ -5,7 +5,8 @@ use pfcp::Header;
 use pfcp::message::Message;
 use session::{Seid, is_newest_form};
 
-use crate::absent_sessions::{AbsentSessions, RecordFault, Reserved, StoredSession};
+use crate::absent_lists::AbsentLists;
+use crate::absent_sessions::{RecordFault, Reserved, StoredSession};
 use crate::endpoint_state::Shared;
 use crate::ie_addresses::cp_f_seid;
 use crate::node::NodeName;
@@ -18,7 +19,7 @@ pub(crate) struct Restoring<'a> {
     pub(crate) shared: &'a mut Shared,
     pub(crate) transfer: &'a mut SessionTransfer,
     pub(crate) pfds: &'a Pfds,
-    pub(crate) absent: &'a mut Option<AbsentSessions>,
+    pub(crate) absent: &'a mut AbsentLists,
 }
 
 /// Whether a request can be served now.
@@ -28,27 +29,30 @@ pub(crate) enum Service {
     Now,
     /// It can; the session that it is about could not come back.
     WithoutSession(Seid, ImportError),
-    /// It is about all sessions of a peer or of the node, and not all have come. Its sender repeats it.
+    /// It is about all sessions of a peer or of the node, and not all have come; or not all are listed, and it may be about
+    /// one of them. Its sender repeats it.
     Later,
 }
 
 impl Restoring<'_> {
     /// Has the session come that a request names, if it is yet to come. Gives why it cannot.
     pub(crate) fn prepare_session(&mut self, now: Nanos, header: &Header) -> Option<(Seid, ImportError)> {
-        let absent = self.absent.as_ref()?;
         let named = header.seid.map(|seid| Seid(seid.0));
-        let seid = named.filter(|seid| absent.has(*seid))?;
+        let seid = named.filter(|seid| self.absent.has(*seid))?;
         self.restore(now, seid).err().map(|error| (seid, error))
     }
 
     /// Has the session come that a request to set one up takes the place of, if it is yet to come.
     pub(crate) fn prepare(&mut self, now: Nanos, message: &Message<'_>) -> Service {
-        let Some(absent) = self.absent.as_ref() else {
+        if self.absent.is_over() {
             return Service::Now;
-        };
+        }
+        if self.absent.is_listing() {
+            return Service::Later;
+        }
         let seid = match message {
             Message::SessionEstablishmentRequest(sent) => NodeName::of(sent.node_id)
-                .and_then(|node| absent.by_owner(&octets_of(&node), cp_f_seid(sent.cp_f_seid))),
+                .and_then(|node| self.absent.by_owner(&octets_of(&node), cp_f_seid(sent.cp_f_seid))),
             Message::SessionModificationRequest(_) | Message::SessionDeletionRequest(_) => None,
             _ => return Service::Later,
         };
@@ -65,7 +69,7 @@ impl Restoring<'_> {
     /// back at a later start, when its peer has long ended it. What else cannot be read stays in the store, for another
     /// version or another disk.
     pub(crate) fn restore(&mut self, now: Nanos, seid: Seid) -> Result<(), ImportError> {
-        let taken = self.absent.as_mut().and_then(|absent| absent.take(seid));
+        let taken = self.absent.take(seid);
         let Some((Reserved { tunnels, addresses }, stored)) = taken else {
             return Ok(());
         };

@@ -159,7 +159,9 @@ impl ControlLoop {
     /// The system's, when it cannot wait for datagrams.
     pub fn turn(&mut self) -> io::Result<()> {
         let begin = self.clock.now();
-        let received = self.sockets.receive(&mut self.control, begin);
+        // Requests wait in the sockets while the sessions that they may be about are not known yet.
+        let is_listing = self.control.endpoint().is_listing();
+        let received = !is_listing && self.sockets.receive(&mut self.control, begin);
         let served = (0..SERVED_PER_TURN)
             .take_while(|_| self.control.serve_waiting(self.clock.now()))
             .count();

@@ -9,6 +9,7 @@ mod control_loop;
 mod idle;
 mod prefault_thread;
 mod sockets;
+mod thread_priority;
 mod threads;
 mod wakeup;
 
@@ -18,6 +19,7 @@ pub use control_loop::ControlLoop;
 pub use idle::{Idle, Waiter, sockets_of_workers};
 pub use prefault_thread::spawn_prefault_thread;
 pub use sockets::Sockets;
+pub use thread_priority::lower_thread_priority;
 pub use threads::{
     Published, PublishedAccelerator, PublishedAccessCounts, PublishedContentTotals, PublishedEgressCounts,
     PublishedGroupTotals, PublishedHoldings, PublishedNatCounts, PublishedStats, ThreadConfig, ThreadError,

@@ -104,12 +104,16 @@ impl Tunnels {
         self.held += usize::from(!matches!(before, Some(Holder::Session(_))));
     }
 
-    /// Gives tunnels to `session`, also if others hold them.
-    pub fn give_all(&mut self, tunnels: &[Tunnel], session: SessionIndex) {
+    /// Gives those of these tunnels to `session` that no session holds.
+    pub fn give_free(&mut self, tunnels: &[Tunnel], session: SessionIndex) {
         self.holders.reserve(tunnels.len());
         let hasher = self.holders.hasher();
         let ordered = in_bucket_order(tunnels, self.holders.capacity(), |tunnel| hasher.hash_one(tunnel));
-        ordered.iter().for_each(|tunnel| self.give(*tunnel, session));
+        for tunnel in ordered {
+            if self.holder(tunnel).is_none() {
+                self.give(tunnel, session);
+            }
+        }
     }
 
     /// Takes a tunnel from `session`, if it is still the one that holds it; the tunnel rests from now on. Answers

@@ -148,7 +148,7 @@ impl Recovered {
     }
 
     /// The sessions that have a record, in the order of their arrival.
-    pub fn sessions(&self) -> impl Iterator<Item = LiveSession<'_>> {
+    pub fn sessions(&self) -> impl Iterator<Item = LiveSession<'_>> + Clone {
         let all = self.sessions.records.iter().enumerate();
         all.filter_map(|(place, (seid, found))| {
             let usage = self.usage.get(place).filter(|(of, _)| of == seid);

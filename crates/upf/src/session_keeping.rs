@@ -44,17 +44,24 @@ impl SessionKeeping<'_> {
     }
 
     /// Has sessions come back that the store had: as packets and requests for them come, and otherwise one after the
-    /// other. Their node and associations are imported already
-    /// ([`SessionTransfer::import_all`](crate::SessionTransfer::import_all)).
-    pub fn restore(&mut self, absent: AbsentSessions) {
+    /// other. As many more as `unlisted` come by [`restore_rest`](Self::restore_rest), and requests wait for that. Their
+    /// node and associations are imported already ([`SessionTransfer::import_all`](crate::SessionTransfer::import_all)).
+    pub fn restore(&mut self, first: AbsentSessions, unlisted: usize) {
         if let Some(keeper) = self.keeper {
-            keeper.begin_restoring(self.endpoint, absent);
+            keeper.begin_restoring(self.endpoint, first, unlisted);
             self.workers
                 .send_all(|| Command::Restoring { is_restoring: true });
         }
     }
 
-    /// Responses to deletions that the store had. To be called after [`restore`](Self::restore).
+    /// All other sessions that the store had.
+    pub fn restore_rest(&mut self, rest: AbsentSessions) {
+        if let Some(keeper) = self.keeper {
+            keeper.restore_rest(self.now, self.endpoint, rest);
+        }
+    }
+
+    /// Responses to deletions that the store had. To be called when all sessions are listed.
     pub fn restore_responses(&mut self, responses: Vec<ResponseRecord>) {
         self.endpoint.restore_responses(self.now, responses);
     }

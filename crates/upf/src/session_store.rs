@@ -101,10 +101,17 @@ impl SessionKeeper {
         }
     }
 
-    /// Has stored sessions come back.
-    pub fn begin_restoring(&mut self, endpoint: &mut Endpoint, absent: AbsentSessions) {
-        endpoint.begin_restoring(absent);
+    /// Has stored sessions come back: these, and as many more as `unlisted`.
+    pub fn begin_restoring(&mut self, endpoint: &mut Endpoint, first: AbsentSessions, unlisted: usize) {
+        endpoint.begin_restoring(first, unlisted);
         self.is_restoring = true;
+    }
+
+    /// All others that are to come back.
+    pub fn restore_rest(&mut self, now: Nanos, endpoint: &mut Endpoint, rest: AbsentSessions) {
+        for key in endpoint.restore_rest(rest) {
+            self.restore_for(now, endpoint, key);
+        }
     }
 
     /// Whether the store takes anything at present.
@@ -164,7 +171,7 @@ impl SessionKeeper {
             match endpoint.restore_next(now) {
                 Some(Ok(_)) => self.restored.sessions += 1,
                 Some(Err(failed)) => self.fail(failed),
-                None if endpoint.is_importing() => return restored > 0,
+                None if endpoint.is_listing() || endpoint.is_importing() => return restored > 0,
                 None => {
                     self.is_restoring = false;
                     self.store.all_restored();

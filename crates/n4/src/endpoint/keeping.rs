@@ -8,6 +8,7 @@ use session::{ResponseRecord, Seid, UrrProgress, WallClock};
 use std::net::IpAddr;
 
 use super::Endpoint;
+use crate::absent_lists::AbsentLists;
 use crate::absent_sessions::AbsentSessions;
 use crate::journal::Kept;
 use crate::node_records::octets_of;
@@ -94,14 +95,35 @@ impl Endpoint {
         self.shared.sessions.resume_wall(wall);
     }
 
-    /// These sessions are to come, as they are needed and one after the other. The node and the associations are here
+    /// These sessions are to come, as they are needed and one after the other, and as many more as `unlisted`, which
+    /// [`restore_rest`](Self::restore_rest) gives: requests wait for that. The node and the associations are here
     /// already. All that leads to them is numbered as in the network that is configured now.
-    pub fn begin_restoring(&mut self, mut absent: AbsentSessions) {
+    pub fn begin_restoring(&mut self, mut first: AbsentSessions, unlisted: usize) {
+        self.reserve(&mut first);
+        let is_restoring = !first.is_empty() || unlisted > 0;
+        self.shared.is_restoring = is_restoring;
+        self.shared.sessions.hold_port_blocks(is_restoring);
+        self.absent = match is_restoring {
+            true => AbsentLists::begin(first, unlisted),
+            false => AbsentLists::default(),
+        };
+    }
+
+    /// All other sessions that are to come. Gives what packets have come for meanwhile that was in no list.
+    pub fn restore_rest(&mut self, mut rest: AbsentSessions) -> Vec<SessionKey> {
+        self.reserve(&mut rest);
+        self.absent.complete(rest)
+    }
+
+    fn reserve(&mut self, absent: &mut AbsentSessions) {
         let (tunnels, addresses) = absent.reserved();
         self.shared.sessions.reserve(&tunnels, &addresses);
-        self.shared.is_restoring = !absent.is_empty();
-        self.shared.sessions.hold_port_blocks(self.shared.is_restoring);
-        self.absent = self.shared.is_restoring.then_some(absent);
+    }
+
+    /// Whether sessions are to come that are not known yet: requests are not served before
+    /// [`restore_rest`](Self::restore_rest), and are better left where they wait.
+    pub fn is_listing(&self) -> bool {
+        self.absent.is_listing()
     }
 
     /// Responses of the process before to deletions of sessions: a peer that repeats such a request gets its response.
@@ -111,8 +133,7 @@ impl Endpoint {
         let (oldest_ms, mut over) = (self.shared.oldest_response_ms(now), Vec::new());
         for record in responses {
             let seid = Seid(record.seid);
-            let has_session = self.absent.as_ref().is_some_and(|absent| absent.has(seid));
-            if has_session || record.unix_ms < oldest_ms {
+            if self.absent.has(seid) || record.unix_ms < oldest_ms {
                 over.push(seid);
             } else {
                 over.extend(self.shared.kept_responses.keep_deleted(now, seid));
@@ -124,7 +145,7 @@ impl Endpoint {
 
     /// How many sessions are yet to come.
     pub fn absent(&self) -> usize {
-        self.absent.as_ref().map_or(0, AbsentSessions::len)
+        self.absent.len()
     }
 
     /// Whether workers have yet to take sessions that have come.
@@ -137,29 +158,23 @@ impl Endpoint {
     /// # Errors
     /// Why it cannot come; it is gone then.
     pub fn restore_for(&mut self, now: Nanos, key: SessionKey) -> Result<bool, (Seid, ImportError)> {
-        let absent = self.absent.as_ref();
-        let seid = absent.and_then(|absent| match key {
-            SessionKey::Tunnel(local, teid) => absent.by_tunnel((local, teid)),
-            SessionKey::Address(vrf, address) => absent.by_address(vrf, address),
-        });
-        match seid {
+        match self.absent.by_key(key) {
             Some(seid) => self.restore(now, seid).map(|()| true),
             None => Ok(false),
         }
     }
 
-    /// Has the next session come without a packet or request for it. `None`: all have.
+    /// Has the next session come without a packet or request for it. `None`: all have that are
+    /// [listed](Self::is_listing).
     pub fn restore_next(&mut self, now: Nanos) -> Option<Result<Seid, (Seid, ImportError)>> {
-        let next = self.absent.as_mut().and_then(AbsentSessions::next);
-        match next {
-            Some(seid) => Some(self.restore(now, seid).map(|()| seid)),
-            None => {
-                self.absent = None;
-                self.shared.is_restoring = false;
-                self.shared.sessions.hold_port_blocks(false);
-                None
-            }
+        if let Some(seid) = self.absent.next() {
+            return Some(self.restore(now, seid).map(|()| seid));
         }
+        if self.absent.is_over() {
+            self.shared.is_restoring = false;
+            self.shared.sessions.hold_port_blocks(false);
+        }
+        None
     }
 
     fn restore(&mut self, now: Nanos, seid: Seid) -> Result<(), (Seid, ImportError)> {

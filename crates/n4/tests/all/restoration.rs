@@ -244,7 +244,7 @@ fn a_store_without_sessions_holds_no_port_block_back() {
         if has_store {
             let none = std::iter::empty::<Result<(session::SessionHead<'_>, bool), ()>>();
             let absent = n4::AbsentSessions::list(&network, none, 0, Box::new(NoRecords), 1);
-            world.n4.begin_restoring(absent.expect("none"));
+            world.n4.begin_restoring(absent.expect("none"), 0);
             assert!(world.n4.restore_next(world.now).is_none());
         }
         world.associate();

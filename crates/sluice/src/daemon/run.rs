@@ -37,7 +37,7 @@ use super::gauges::{flow_entries, worker_gauges};
 use super::host::HostPath;
 use super::n4_log;
 use super::service_manager::ServiceManager;
-use super::session_store::{Opening, RestorationLog};
+use super::session_store::{Listing, Opening, RestorationLog};
 use super::session_transfer::import_sessions;
 use super::worker_threads::{
     Made, TablesThread, Wakes, WorkerSurroundings, idle_workers, start_workers, unstarted_workers,
@@ -113,7 +113,7 @@ pub fn run(
     // The store is read while workers are made.
     let opened = OpenedWriters::open(config, &clock, before.opening).map_err(RunError)?;
     let (client, server) = query_channel();
-    let (writers, views) = opened
+    let (writers, views, listing) = opened
         .start(config, &mut control, &clock, own.clone())
         .map_err(RunError)?;
     let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
@@ -151,6 +151,7 @@ pub fn run(
         turns,
         ports: &mut ports,
         threads: &threads,
+        listing,
         logged: Logged {
             restored,
             ..Logged::default()
@@ -368,6 +369,8 @@ struct Served<'a> {
     turns: ControlLoop,
     ports: &'a mut Ports,
     threads: &'a [WorkerThread],
+    /// What the store had that control does not know yet.
+    listing: Option<Listing>,
     logged: Logged,
     /// When the ports' links are looked at again.
     links_due: Nanos,
@@ -431,6 +434,7 @@ impl Served<'_> {
             let now = self.turns.now();
             self.dates.follow(now, self.turns.control(), &mut self.watch);
             self.watch.look(now, self.turns.control(), self.threads);
+            self.follow_listing()?;
             self.turns.turn().map_err(RunError::of)?;
             self.log_links();
             self.log_own_addresses();
@@ -451,6 +455,16 @@ impl Served<'_> {
             if self.threads.iter().any(WorkerThread::is_finished) {
                 return Err(RunError("a worker's thread ended".into()));
             }
+        }
+        Ok(())
+    }
+
+    /// Gives control the other sessions of the store, once they are listed.
+    fn follow_listing(&mut self) -> Result<(), RunError> {
+        let now = self.turns.now();
+        if let Some(listing) = self.listing.take() {
+            let left = listing.end(now, self.turns.control());
+            self.listing = left.map_err(RunError)?;
         }
         Ok(())
     }

@@ -13,18 +13,22 @@ mod writer;
 use std::time::Duration;
 
 use config::{Config, StoreConfig};
+use flow::Nanos;
 use n4::ImportError;
 use runtime::{Clock, Wakeup};
+use session::ResponseRecord;
 use tracing::{error, info};
 use upf::Control;
 
 use boot::Boot;
+use opening::RestOfSessions;
 pub use opening::{OpenedStore, Opening};
 pub use queue::StoreView;
 pub use restoration_log::RestorationLog;
 pub use writer::StoreThread;
 
-/// Keeps sessions in the store, and has those come back that it had.
+/// Keeps sessions in the store, and has those come back that it had. Gives also what control does not know yet, if there
+/// is something.
 ///
 /// # Errors
 /// The store is of another node, or the system gives no thread.
@@ -34,11 +38,13 @@ pub fn keep_sessions(
     clock: &Clock,
     wakeup: Wakeup,
     opened: OpenedStore,
-) -> Result<(StoreThread, StoreView), String> {
+) -> Result<(StoreThread, StoreView, Option<Listing>), String> {
     let OpenedStore {
         store,
         stored,
-        absent,
+        first,
+        unlisted,
+        rest,
     } = opened;
     let (now, boot) = (clock.now(), Boot::of(clock));
     if let Some(wall) = boot.decode(&stored.dates) {
@@ -60,7 +66,7 @@ pub fn keep_sessions(
     let directory = settings.map(|store| store.directory.value.display().to_string());
     let started = StoreThread::start(store, directory.unwrap_or_default(), deadline, wakeup, boot);
     let (thread, feed, view) = started.map_err(|error| error.to_string())?;
-    let sessions = absent.len();
+    let sessions = first.len() + unlisted;
     if imported.associations > 0 {
         info!(
             sessions,
@@ -70,7 +76,34 @@ pub fn keep_sessions(
     }
     let mut keeping = control.session_keeping(now);
     keeping.begin(Box::new(feed));
-    keeping.restore(absent);
-    keeping.restore_responses(stored.responses);
-    Ok((thread, view))
+    keeping.restore(first, unlisted);
+    let responses = stored.responses;
+    if unlisted == 0 {
+        keeping.restore_responses(responses);
+        return Ok((thread, view, None));
+    }
+    Ok((thread, view, Some(Listing { rest, responses })))
+}
+
+/// What a store had that control does not know yet: the sessions that are being listed, and what needs all sessions.
+pub struct Listing {
+    rest: RestOfSessions,
+    responses: Vec<ResponseRecord>,
+}
+
+impl Listing {
+    /// Gives control what is left of the store, once it is listed; or this again.
+    ///
+    /// # Errors
+    /// What is wrong with the store.
+    pub fn end(self, now: Nanos, control: &mut Control) -> Result<Option<Self>, String> {
+        if !self.rest.is_listed() {
+            return Ok(Some(self));
+        }
+        let rest = self.rest.end()?;
+        let mut keeping = control.session_keeping(now);
+        keeping.restore_rest(rest);
+        keeping.restore_responses(self.responses);
+        Ok(None)
+    }
 }

@@ -13,7 +13,7 @@ use upf::{Control, RecordSink};
 
 use super::nat_log::NatLogThread;
 use super::records::{Feed, RecordsThread, RecordsView};
-use super::session_store::{self, OpenedStore, Opening, StoreThread, StoreView};
+use super::session_store::{self, Listing, OpenedStore, Opening, StoreThread, StoreView};
 
 /// How what writes to disks stands, for the API and alarms.
 #[derive(Clone)]
@@ -44,7 +44,8 @@ impl OpenedWriters {
         })
     }
 
-    /// Starts the threads, and has control give them what they write.
+    /// Starts the threads, and has control give them what they write. Gives also what the store had that control does not
+    /// know yet.
     ///
     /// # Errors
     /// The store is of another node, or the system gives no thread.
@@ -54,7 +55,7 @@ impl OpenedWriters {
         control: &mut Control,
         clock: &Clock,
         wakeup: Wakeup,
-    ) -> Result<(Writers, WriterViews), String> {
+    ) -> Result<(Writers, WriterViews, Option<Listing>), String> {
         let (records, records_view) = self.records.map_or((None, None), |(thread, feed, view)| {
             keep_records(config, control, clock, feed);
             (Some(thread), Some(view))
@@ -62,7 +63,10 @@ impl OpenedWriters {
         let store = self
             .store
             .map(|store| session_store::keep_sessions(config, control, clock, wakeup, store));
-        let (store, store_view) = store.transpose()?.unzip();
+        let (store, store_view, listing) = match store.transpose()? {
+            Some((store, view, listing)) => (Some(store), Some(view), listing),
+            None => (None, None, None),
+        };
         let views = WriterViews {
             records: records_view,
             store: store_view,
@@ -73,7 +77,7 @@ impl OpenedWriters {
             store,
             nat_log,
         };
-        Ok((writers, views))
+        Ok((writers, views, listing))
     }
 }
 

@@ -46,6 +46,15 @@ fn seids(world: &World) -> Vec<Seid> {
 
 /// A new process with what the store has, as it is before its first poll.
 fn crash(world: &mut World, store: &MemoryStore, workers: u16, seed: u64) {
+    restart(world, store, workers, seed);
+    let absent = store.absent(world.control.network(), seed);
+    let mut keeping = world.control.session_keeping(world.now);
+    keeping.restore(absent, 0);
+    keeping.restore_responses(store.responses());
+}
+
+/// A new process that knows of no session yet.
+fn restart(world: &mut World, store: &MemoryStore, workers: u16, seed: u64) {
     store.crash();
     world.restart(workers, seed);
     let now = world.now;
@@ -60,9 +69,22 @@ fn crash(world: &mut World, store: &MemoryStore, workers: u16, seed: u64) {
         .import_all(&records, |error| failed.push(error));
     assert_eq!(failed, []);
     world.keep_in(store);
-    let absent = store.absent(world.control.network(), seed);
-    let mut keeping = world.control.session_keeping(now);
-    keeping.restore(absent);
+}
+
+/// A new process that has listed the sessions at even places, and is listing the others.
+fn crash_and_list_half(world: &mut World, store: &MemoryStore, seed: u64) {
+    restart(world, store, 2, seed);
+    let first = store.absent_of(world.control.network(), seed, |place| place % 2 == 0);
+    let unlisted = SESSIONS as usize - first.len();
+    assert!(unlisted > 0 && !first.is_empty());
+    let mut keeping = world.control.session_keeping(world.now);
+    keeping.restore(first, unlisted);
+}
+
+fn list_the_rest(world: &mut World, store: &MemoryStore, seed: u64) {
+    let rest = store.absent_of(world.control.network(), seed, |place| place % 2 == 1);
+    let mut keeping = world.control.session_keeping(world.now);
+    keeping.restore_rest(rest);
     keeping.restore_responses(store.responses());
 }
 
@@ -366,6 +388,71 @@ fn a_packet_has_its_session_come_and_waits_for_it() {
 }
 
 /// The host's clock is stepped while sessions are used, and again between a crash and the next process: forward, back.
+/// The first sessions come while the others are being listed: packets of these wait for that, and so do requests.
+#[test]
+fn sessions_come_while_others_are_being_listed() {
+    let store = MemoryStore::default();
+    let mut world = World::keeping(2, SESSIONS, 95);
+    world.keep_in(&store);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    let before = seids(&world);
+
+    crash_and_list_half(&mut world, &store, 96);
+    for _ in 0..1_000 {
+        world.step();
+    }
+    let came = world.control.endpoint().sessions().count().sessions;
+    assert!(came > 0 && came < SESSIONS as usize, "{came}");
+    assert_eq!(world.restored().0, SESSIONS as usize - came);
+    assert!(!store.state().has_restored_all);
+    let shards = world.shards();
+    let traffic = world.traffic(shards, TRAFFIC);
+    let report = Report::new(SESSIONS, TRAFFIC, &traffic);
+    for direction in [&report.uplink, &report.downlink] {
+        assert!(direction.counts.received > 0 && direction.lost > 0, "{report}");
+    }
+    assert_eq!(
+        traffic.events.error_indications, 0,
+        "nobody knows yet that there are no such tunnels"
+    );
+
+    list_the_rest(&mut world, &store, 96);
+    let on_demand = world.restored().1.on_demand;
+    assert!(on_demand > 0, "packets have come for them");
+    until_restored(&mut world);
+    assert!(store.state().has_restored_all);
+    assert_eq!(seids(&world), before);
+    let shards = world.shards();
+    assert_lossless(&world.traffic(shards, TRAFFIC));
+    world.smf.release(world.now);
+    world.until(State::Released);
+    let left = world.control.endpoint().sessions().count();
+    assert_eq!((left.sessions, left.tunnels, left.addresses), (0, 0, 0));
+}
+
+/// It would be answered that there is no such session, and its tunnels could be given to another.
+#[test]
+fn requests_wait_until_all_sessions_are_listed() {
+    let store = MemoryStore::default();
+    let mut world = World::keeping(2, SESSIONS, 97);
+    world.keep_in(&store);
+    world.smf.start(world.now);
+    world.until(State::Established);
+
+    crash_and_list_half(&mut world, &store, 98);
+    world.smf.release(world.now);
+    for _ in 0..5_000 {
+        world.step();
+    }
+    assert_eq!(store.sessions(), SESSIONS as usize, "none is deleted");
+    list_the_rest(&mut world, &store, 98);
+    world.until(State::Released);
+    assert_eq!(store.sessions(), 0);
+    let left = world.control.endpoint().sessions().count();
+    assert_eq!((left.sessions, left.tunnels, left.addresses), (0, 0, 0));
+}
+
 #[test]
 fn steps_of_the_clock_lose_nothing_and_report_nothing_twice() {
     const HOUR: i64 = 3_600_000_000_000;

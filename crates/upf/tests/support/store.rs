@@ -138,11 +138,18 @@ impl MemoryStore {
 
     /// Its sessions, which are to come back.
     pub fn absent(&self, network: &Network, seed: u64) -> AbsentSessions {
+        self.absent_of(network, seed, |_| true)
+    }
+
+    /// Those of its sessions, by their places, that are to come back.
+    pub fn absent_of(&self, network: &Network, seed: u64, is_one: impl Fn(usize) -> bool) -> AbsentSessions {
         let durable = self.state().durable.clone();
         let sessions = durable.iter().filter_map(|(key, (head, _))| match key {
             Key::Session(seid) => Some((*seid, head)),
             _ => None,
         });
+        let sessions = sessions.enumerate().filter(|(place, _)| is_one(*place));
+        let sessions = sessions.map(|(_, session)| session);
         let records = Records {
             store: self.clone(),
             seids: sessions.clone().map(|(seid, _)| seid).collect(),

@@ -1,9 +1,11 @@
 //! The store is opened beside everything else that a start does: what was in it, and what leads to each of its
-//! sessions.
+//! sessions. Those that have counted something of late are listed first, since packets come for them: the daemon begins
+//! while the others are being listed.
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,12 +13,15 @@ use config::Config;
 use disk::Directory;
 use n4::{AbsentSessions, RecordFault, StoredSession, StoredSessions};
 use rules::network::Network;
+use runtime::lower_thread_priority;
 use session::{Random, RecordError, ResponseRecord, SessionHead, behind_record};
-use store::{Key, Location, OpenError, Reader, Recovered, Settings, Store, StoreDisk};
-use tracing::{error, info, warn};
+use store::{Key, LiveSession, Location, OpenError, Reader, Recovered, Settings, Store, StoreDisk};
+use tracing::{debug, error, info, warn};
 
 /// Damaged places that are logged one by one.
 const MAX_LOGGED: usize = 10;
+/// The most sessions that are listed first.
+const MOST_FIRST: usize = 32_768;
 
 type DirectoryReader = Reader<<Directory as StoreDisk>::Reads>;
 
@@ -70,12 +75,44 @@ pub struct OpenedStore {
     pub(super) store: Store<Directory>,
     /// What it had beside sessions.
     pub(super) stored: Stored,
-    /// Its sessions.
-    pub(super) absent: AbsentSessions,
+    /// The first of its sessions.
+    pub(super) first: AbsentSessions,
+    /// How many others it has.
+    pub(super) unlisted: usize,
+    /// Lists the others.
+    pub(super) rest: RestOfSessions,
 }
 
+/// The sessions of a store that are being listed.
+pub struct RestOfSessions(JoinHandle<Result<AbsentSessions, String>>);
+
+impl RestOfSessions {
+    /// Whether [`end`](Self::end) need not wait.
+    pub fn is_listed(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// Waits for them.
+    ///
+    /// # Errors
+    /// What is wrong with the store, with its directory.
+    pub fn end(self) -> Result<AbsentSessions, String> {
+        self.0.join().map_err(|_| panicked()).flatten()
+    }
+}
+
+fn panicked() -> String {
+    "session store: the thread that opens it panicked".to_owned()
+}
+
+/// What [`OpenedStore`] has before the others are listed.
+type First = (Store<Directory>, Stored, AbsentSessions, usize);
+
 /// A store that is being opened, on a thread of its own: DPDK, ports and tables are made meanwhile.
-pub struct Opening(JoinHandle<Result<OpenedStore, String>>);
+pub struct Opening {
+    first: Receiver<First>,
+    rest: RestOfSessions,
+}
 
 impl Opening {
     /// Takes the store's directory, if there is one, and begins to read what leads to its sessions.
@@ -90,19 +127,30 @@ impl Opening {
         let fault = move |words: String| format!("session store in {}: {words}", path.display());
         let directory = take_directory(&store.directory.value).map_err(&fault)?;
         let network = Arc::clone(network);
-        let open = move || open_in(directory, &network).map_err(fault);
+        let (sender, first) = sync_channel(1);
+        let open = move || open_in(directory, &network, sender).map_err(fault);
         let thread = std::thread::Builder::new().name("store-opening".into());
-        let thread = thread.spawn(open).map_err(|error| error.to_string())?;
-        Ok(Some(Self(thread)))
+        let rest = RestOfSessions(thread.spawn(open).map_err(|error| error.to_string())?);
+        Ok(Some(Self { first, rest }))
     }
 
-    /// Waits for it.
+    /// Waits for all but those that are not listed first.
     ///
     /// # Errors
     /// What is wrong with the store, with its directory.
     pub fn end(self) -> Result<OpenedStore, String> {
-        let panicked = |_| "session store: the thread that opens it panicked".to_owned();
-        self.0.join().map_err(panicked).flatten()
+        let Self { first, rest } = self;
+        let Ok((store, stored, first, unlisted)) = first.recv() else {
+            // The thread is over, and says why.
+            return Err(rest.end().err().unwrap_or_else(panicked));
+        };
+        Ok(OpenedStore {
+            store,
+            stored,
+            first,
+            unlisted,
+            rest,
+        })
     }
 }
 
@@ -113,21 +161,63 @@ fn take_directory(path: &Path) -> Result<Directory, String> {
     })
 }
 
-fn open_in(directory: Directory, network: &Network) -> Result<OpenedStore, String> {
+/// Gives the first sessions to `opened`, and returns the others.
+fn open_in(
+    directory: Directory,
+    network: &Network,
+    opened: SyncSender<First>,
+) -> Result<AbsentSessions, String> {
     let begin = Instant::now();
-    let opened = Store::open(directory, Settings::default(), Duration::ZERO);
-    let (mut store, recovered) = opened.map_err(|error: OpenError| error.to_string())?;
+    let store = Store::open(directory, Settings::default(), Duration::ZERO);
+    let (mut store, recovered) = store.map_err(|error: OpenError| error.to_string())?;
     store.hold_compaction(true);
     let mut reader = store.reader().map_err(|error| error.to_string())?;
     let stored = read_others(&recovered, &mut reader)?;
     let read_ms = begin.elapsed().as_millis() as u64;
-    let absent = list_sessions(&recovered, reader, network)?;
-    log_recovered(&recovered, absent.len(), read_ms, begin);
-    Ok(OpenedStore {
-        store,
-        stored,
-        absent,
-    })
+    let Sorted { first, rest } = Sorted::of(&recovered);
+    let unlisted = rest.clone().count();
+    log_recovered(&recovered, (first.len(), unlisted), read_ms);
+    let of_rest = store.reader().map_err(|error| error.to_string())?;
+    let listed = list_sessions(first.iter().cloned(), reader, network)?;
+    debug!(
+        ms = begin.elapsed().as_millis() as u64,
+        "sessions listed that come first"
+    );
+    // Where nobody waits for it any more, the daemon has ended.
+    let _ = opened.send((store, stored, listed, unlisted));
+    lower_thread_priority();
+    let listed = list_sessions(rest, of_rest, network)?;
+    info!(
+        ms = begin.elapsed().as_millis() as u64,
+        "all sessions of the session store listed"
+    );
+    Ok(listed)
+}
+
+/// The sessions of a store.
+struct Sorted<'r, R> {
+    /// Those that have counted something of late, unless they are very many.
+    first: Vec<LiveSession<'r>>,
+    /// The others.
+    rest: R,
+}
+
+impl<'r> Sorted<'r, ()> {
+    fn of(recovered: &'r Recovered) -> Sorted<'r, impl Iterator<Item = LiveSession<'r>> + Clone> {
+        let all = recovered.sessions().enumerate();
+        let active = all.clone().filter(|(_, live)| live.usage.is_some());
+        let mut first = Vec::new();
+        let mut end = 0;
+        for (place, live) in active.take(MOST_FIRST) {
+            first.push(live);
+            end = place + 1;
+        }
+        let rest = all.filter(move |(place, live)| live.usage.is_none() || *place >= end);
+        Sorted {
+            first,
+            rest: rest.map(|(_, live)| live),
+        }
+    }
 }
 
 /// The records of all but sessions. Damaged ones are passed over.
@@ -172,22 +262,22 @@ fn read_others(recovered: &Recovered, reader: &mut DirectoryReader) -> Result<St
     Ok(stored)
 }
 
-/// What leads to each session. Those come first that have counted something of late.
-fn list_sessions(
-    recovered: &Recovered,
+/// What leads to each of these sessions. Those come first that have counted something of late.
+fn list_sessions<'r>(
+    sessions: impl Iterator<Item = LiveSession<'r>> + Clone,
     mut reader: DirectoryReader,
     network: &Network,
 ) -> Result<AbsentSessions, String> {
     let seed = Random::system_seed().map_err(|error| error.to_string())?;
-    let mut places = Vec::with_capacity(recovered.len());
-    places.extend(recovered.sessions().map(|live| (live.location, live.usage)));
+    let places = sessions.clone().map(|live| (live.location, live.usage));
+    let places: Vec<_> = places.collect();
     // One says it for all: a build that reads another revision has never written here.
     if let Some((first, _)) = places.first()
         && let Ok(record) = reader.read(first)
     {
         check_revision(&record)?;
     }
-    let heads = recovered.sessions().map(|live| {
+    let heads = sessions.map(|live| {
         let head = SessionHead::decode(live.head);
         let head = head.map_err(|error| format!("the session {:#018x}: {error}", live.seid))?;
         Ok((head, live.usage.is_some()))
@@ -209,13 +299,13 @@ fn check_revision(record: &[u8]) -> Result<(), String> {
     }
 }
 
-fn log_recovered(recovered: &Recovered, sessions: usize, read_ms: u64, begin: Instant) {
+fn log_recovered(recovered: &Recovered, (first, rest): (usize, usize), ms: u64) {
     info!(
-        sessions,
+        sessions = first + rest,
+        first,
         segments = recovered.segments,
         octets = recovered.octets,
-        read_ms,
-        ms = begin.elapsed().as_millis() as u64,
+        ms,
         "session store read"
     );
     if recovered.torn_octets > 0 {
