@@ -3,8 +3,8 @@
 use rustix::process::setpriority_process;
 use tracing::debug;
 
-/// What such a thread is nicer by: it gets about a tenth of what another one gets on the same core.
-const NICE: i32 = 10;
+/// What such a thread is nicer by: it gets about a quarter of what another one gets on the same core.
+const NICE: i32 = 5;
 
 /// From now on the calling thread, and those that it starts, leave cores to all others that want them. Where the system
 /// does not allow it they go on as before.
