@@ -242,8 +242,8 @@ impl Preparation<'_> {
         Ok(image)
     }
 
-    /// The session's bucket as far as it is known: its own, or that of its UE address, or another in whose place that the
-    /// workers of its slice have.
+    /// The session's bucket as far as it is known: its own, or that of its UE address, or the one that stands for that
+    /// among those of the slice's workers.
     fn bucket_of(&self, subject: &Subject<'_>, changes: &Changes) -> Option<Bucket> {
         let nearest = |home| self.buckets.allowed(subject.slice).nearest(home);
         subject.bucket.or_else(|| home(changes).and_then(nearest))

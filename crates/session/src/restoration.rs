@@ -9,7 +9,8 @@
 //! itself gets that refusal from the first session on, and not when the time is over.
 //!
 //! The shape: TEIDs of one session are in one bucket, that of its first UE address if it had one when the first TEID
-//! was drawn ([`Allocation`](crate::f_teid_choice)), or, where other workers serve its slice, the one in the place of it. A TEID of another origin is in it once in 512 times.
+//! was drawn ([`Allocation`](crate::f_teid_choice)), or the one that stands for it among those of the slice's workers.
+//! A TEID of another origin is in it once in 512 times.
 
 use flow::bucket::of_teid;
 use flow::{Bucket, Nanos, SessionIndex, bucket};

@@ -2,8 +2,8 @@
 //!
 //! Deterministic, and no more than it must be: while the load of the busiest worker is above the least busy one's by
 //! more than a bound, for long enough, the busiest bucket that makes the difference smaller moves from the one to the
-//! other; then it is looked again. What a load is, the caller says: Control gives sessions. Where slices have workers of
-//! their own, each group of workers that serve the same slices is balanced by itself.
+//! other; then it is looked again. What a load is, the caller says: Control gives sessions. Where slices have workers
+//! of their own, each group of workers that serve the same slices is balanced by itself.
 
 use std::cmp::Reverse;
 use std::time::Duration;

@@ -15,8 +15,8 @@ pub(super) fn share(total: usize, workers: usize) -> usize {
     }
 }
 
-/// Worker selection exceptions that there is room for: one for each session; and where slices have workers of their own,
-/// so that a UE address which an SMF chooses may be in a bucket of others, one more.
+/// Worker selection exceptions that there is room for: one for each session; and where slices have workers of their
+/// own, so that a UE address which an SMF chooses may be in a bucket of others, one more.
 pub(super) fn exceptions(config: &Config) -> usize {
     let sessions = config.limits.sessions.size();
     match config.slices.is_empty() {

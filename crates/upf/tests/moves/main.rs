@@ -1,6 +1,6 @@
 //! Buckets on the move under random interleavings of workers, control, packets and requests: every packet arrives,
-//! every octet is reported once, and no more of them pass than the rate allows, on any worker; where slices have workers
-//! of their own, no other passes them.
+//! every octet is reported once, and no more of them pass than the rate allows, on any worker; where slices have
+//! workers of their own, no other passes them.
 //!
 //! Real workers and real sessions, tied together as `upf::Control` does it, but in steps that the test chooses.
 
