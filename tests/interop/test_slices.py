@@ -89,6 +89,9 @@ def test_a_slice_is_served_by_its_own_worker_both_ways(slices, name, teid):
         sessions = establish(lab, name, 40, SESSIONS, teid)
         details = [shown(lab, "session", str(session["up_seid"])) for session in sessions]
         assert {detail["worker"] for detail in details} == {worker}
+        # Some addresses, and nearly all TEIDs that the SMF has chosen, are in other buckets than their sessions.
+        least = 1 if teid is None else SESSIONS // 2
+        eventually(lambda: min(counts(lab, "sluice_worker_selection_exceptions")) >= least, "all workers have exceptions")
         before, handed = passed(lab), counts(lab, "sluice_worker_handed_over_packets_total")
         for session in sessions:
             exchange(lab, gnb, server, session)
@@ -101,7 +104,7 @@ def test_a_slice_is_served_by_its_own_worker_both_ways(slices, name, teid):
         assert sum(counts(lab, "sluice_worker_selection_exceptions_lost_total")) == 0
     for session in sessions:
         lab.smf("delete", up_seid=session["up_seid"])
-    assert counts(lab, "sluice_worker_selection_exceptions") == [0, 0]
+    eventually(lambda: counts(lab, "sluice_worker_selection_exceptions") == [0, 0], "no exception is left")
 
 
 def test_what_is_shown_says_which_workers_a_slice_has(slices):
