@@ -582,7 +582,11 @@ mod tests {
         let mut addresses = addresses(vec![ipv4(2, 5), ipv4(8, 9)]);
         addresses.give((VrfId(3), "10.45.0.4".parse().unwrap()), B);
         let mut drawn: Vec<UeAddress> = (0..5)
-            .map(|_| addresses.draw(&[POOL], Family::Ipv4, WantedBucket::Any, A).unwrap())
+            .map(|_| {
+                addresses
+                    .draw(&[POOL], Family::Ipv4, WantedBucket::Any, A)
+                    .unwrap()
+            })
             .collect();
         drawn.sort_unstable();
         let texts: Vec<String> = drawn
@@ -599,7 +603,10 @@ mod tests {
         );
         assert_eq!(addresses.usage(POOL), (6, 6));
         addresses.release(drawn[2], A);
-        assert_eq!(addresses.draw(&[POOL], Family::Ipv4, WantedBucket::Any, B), Ok(drawn[2]));
+        assert_eq!(
+            addresses.draw(&[POOL], Family::Ipv4, WantedBucket::Any, B),
+            Ok(drawn[2])
+        );
         assert_eq!(
             addresses.draw(&[POOL], Family::Ipv6(None), WantedBucket::Any, A),
             Err(NoAddress::NoPool)
@@ -614,7 +621,11 @@ mod tests {
     fn pools_grow_and_lose_nothing_that_is_held() {
         let mut addresses = addresses(vec![ipv4(2, 5)]);
         let drawn: Vec<_> = (0..4)
-            .map(|_| addresses.draw(&[POOL], Family::Ipv4, WantedBucket::Any, A).unwrap())
+            .map(|_| {
+                addresses
+                    .draw(&[POOL], Family::Ipv4, WantedBucket::Any, A)
+                    .unwrap()
+            })
             .collect();
         let pool = |ranges| Pool {
             name: "pool".into(),
@@ -642,7 +653,11 @@ mod tests {
         addresses.set_pools(&[grown], &network());
         assert_eq!(addresses.usage(POOL), (4, 6));
         let more: Vec<_> = (0..2)
-            .map(|_| addresses.draw(&[POOL], Family::Ipv4, WantedBucket::Any, B).unwrap())
+            .map(|_| {
+                addresses
+                    .draw(&[POOL], Family::Ipv4, WantedBucket::Any, B)
+                    .unwrap()
+            })
             .collect();
         assert!(more.iter().all(|address| !drawn.contains(address)));
         assert_eq!(

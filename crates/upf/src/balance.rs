@@ -53,10 +53,7 @@ impl Balancer {
     #[must_use]
     pub fn new(bound: Bound, groups: Vec<Vec<WorkerId>>) -> Self {
         let groups = groups.into_iter().filter(|workers| workers.len() > 1);
-        let group = |workers| Group {
-            workers,
-            since: None,
-        };
+        let group = |workers| Group { workers, since: None };
         Self {
             bound,
             groups: groups.map(group).collect(),
@@ -214,7 +211,10 @@ mod tests {
         }
         let mut alone = Balancer::new(BOUND, vec![vec![WorkerId(0)], vec![WorkerId(1)]]);
         let loads = even(2, |place| place as u64 % 2);
-        assert_eq!(alone.poll(Nanos::from_secs(99), |bucket| loads[bucket.index()]), None);
+        assert_eq!(
+            alone.poll(Nanos::from_secs(99), |bucket| loads[bucket.index()]),
+            None
+        );
     }
 
     proptest! {

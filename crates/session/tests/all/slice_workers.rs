@@ -71,7 +71,9 @@ fn without_address() -> Changes {
 }
 
 fn owner_of(world: &World, seid: Seid) -> WorkerId {
-    world.sessions.owner(world.sessions.session(seid).unwrap().bucket())
+    world
+        .sessions
+        .owner(world.sessions.session(seid).unwrap().bucket())
 }
 
 fn slice_of(view: &SessionView<'_>) -> Option<SNssai> {
@@ -85,7 +87,11 @@ fn check(world: &World) {
     for view in sessions.iter() {
         let owner = sessions.owner(view.bucket());
         assert!(sessions.slice_workers().serves(owner, slice_of(&view)));
-        assert!(world.fleet.workers[owner.index()].sessions.contains_key(&view.index()));
+        assert!(
+            world.fleet.workers[owner.index()]
+                .sessions
+                .contains_key(&view.index())
+        );
         let tunnels = view.tunnels().iter();
         let tunnels = tunnels.map(|(local, teid)| WorkerSelectionKey::Tunnel(*local, *teid));
         let addresses = view.ue_addresses().iter();
