@@ -32,6 +32,7 @@ n4: {addresses: [127.0.0.8], peers: [127.0.0.0/8, {prefix: 10.0.0.0/8, interface
 gtpu: {echo: {interval_s: 60}, restoration_s: 30, path_mtu_s: 600, path_mtu_least: 1280, answers: {others_s: 5}}
 icmp: {errors_s: 1}
 workers: {cores: [0], slow_path_per_burst: {stale: 3}, idle: busy, rebalance: {after_s: 1}}
+slices: []
 limits: {sessions: 5}
 control: {socket: /tmp/s, group: root, versions: /tmp/v}
 log: {level: info}
@@ -136,6 +137,17 @@ predefined:
 """.replace("/etc/sluice/key", str(KEY))
 
 
+# An accelerator serves one worker, so slices with workers are in a file of their own.
+OF_SLICES = """
+node: {id: 127.0.0.8}
+n4: {addresses: [127.0.0.8]}
+workers: {count: 4}
+slices: [{sst: 1, sd: "000001", workers: [2, 3]}, {sst: 255, workers: [3]}]
+ports: [{name: a, driver: {memory: {}}}]
+instances: [{name: access, roles: [n3], port: a, addresses: [10.1.0.1/24]}]
+"""
+
+
 class Loader(yaml.SafeLoader):
     """YAML 1.2, as editors and Sluice read it: `off` is a word, and so is what looks like a date."""
 
@@ -230,6 +242,21 @@ def test_the_examples_and_pages_are_valid(schema):
         document = yaml.load(file.read_text(), Loader)
         errors = list(jsonschema.Draft7Validator(schema).iter_errors(document))
         assert not errors, f"{file}: {errors[0].json_path}: {errors[0].message}"
+
+
+def test_each_field_of_slices_with_each_value(schema, tmp_path):
+    document = yaml.load(OF_SLICES, Loader)
+    file = tmp_path / "slices.yaml"
+    assert accepts(file, document) and is_valid(schema, document)
+    refused = 0
+    for path, field in places(document, schema):
+        for value in candidates(field) if path[0] == "slices" else ():
+            if not is_misquoted(field, value):
+                candidate = replaced(document, path, value)
+                valid = is_valid(schema, candidate)
+                assert valid or not accepts(file, candidate), f"{path} = {value!r}: the schema refuses what Sluice accepts"
+                refused += not valid
+    assert refused > 50
 
 
 def test_each_field_with_each_value(schema, tmp_path):

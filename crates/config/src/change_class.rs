@@ -136,6 +136,8 @@ pub(crate) const RULES: &[FieldRule] = &[
     restart("workers.*"),
     restart("workers.rebalance"),
     restart("workers.rebalance.*"),
+    restart("slices").keyed(&["sst", "sd"]),
+    restart("slices[].*"),
     restart("limits.*"),
     restart("control.*"),
     restart("alarms.*"),

@@ -102,6 +102,7 @@ impl Config {
             .and_then(|()| parts::egress::check(self))
             .and_then(|()| parts::host::check(self))
             .and_then(|()| parts::idle::check(self))
+            .and_then(|()| parts::slice_workers::check(self))
             .and_then(|()| parts::inspection::check(self))
             .and_then(|()| parts::pools::check(self))
             .and_then(|()| parts::policy::check(self))

@@ -14,6 +14,7 @@ mod nat_choice;
 mod ndpi;
 mod resolvers;
 mod rings;
+mod slice_workers;
 
 use std::time::Duration;
 

@@ -70,6 +70,8 @@ pub(crate) fn reject(refusal: Refusal, restores: bool) -> Reject {
         Refusal::NotFound | Refusal::Gone => Reject::of(Cause::SESSION_CONTEXT_NOT_FOUND),
         Refusal::NoResources => Reject::of(Cause::NO_RESOURCES_AVAILABLE),
         Refusal::NoAddress => Reject::of(Cause::ALL_DYNAMIC_ADDRESSES_ARE_OCCUPIED),
+        // The session cannot leave its workers; one that is set up anew comes to others.
+        Refusal::OtherWorkers => Reject::of(Cause::REQUEST_REJECTED),
         Refusal::Busy => Reject::of(Cause::PFCP_ENTITY_IN_CONGESTION),
         Refusal::TooLate | Refusal::Worker => Reject::of(Cause::SYSTEM_FAILURE),
         Refusal::Rule { rule, fault } => rule_fault(rule, fault, restores),
@@ -230,6 +232,7 @@ mod tests {
             Refusal::Gone,
             Refusal::NoResources,
             Refusal::Busy,
+            Refusal::OtherWorkers,
             Refusal::TooLate,
             Refusal::Worker,
             Refusal::Rule {

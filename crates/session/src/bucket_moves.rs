@@ -40,6 +40,8 @@ pub enum MoveFault {
     NoSuchWorker,
     /// The worker owns the bucket already.
     Owned,
+    /// The worker serves other slices than the one that owns the bucket.
+    OtherSlices,
     /// Another bucket moves.
     Busy,
     /// The new owner has no room for the sessions, or an association no share of it.
@@ -55,6 +57,7 @@ impl fmt::Display for MoveFault {
         f.write_str(match self {
             MoveFault::NoSuchWorker => "there is no such worker",
             MoveFault::Owned => "the worker owns the bucket already",
+            MoveFault::OtherSlices => "the worker serves other slices than the owner of the bucket",
             MoveFault::Busy => "another bucket moves",
             MoveFault::NoResources => "the new owner has no room for the bucket's sessions",
             MoveFault::Failed => "a session could not be installed at the new owner",
@@ -184,6 +187,9 @@ impl BucketMoves {
         }
         if from == to {
             return Err(MoveFault::Owned);
+        }
+        if !buckets.are_alike(from, to) {
+            return Err(MoveFault::OtherSlices);
         }
         buckets.begin_move(bucket, [from, to]);
         let members: VecDeque<SessionIndex> = context.table.members(bucket).iter().copied().collect();

@@ -1,6 +1,10 @@
-//! The bucket table: which worker owns each bucket, and which two workers have the bucket that moves.
+//! The bucket table: which worker owns each bucket, which two workers have the bucket that moves, and in which buckets
+//! sessions of each slice may be.
 
 use flow::{Bucket, WorkerId};
+use rules::model::SNssai;
+
+use crate::slice_workers::{AllowedBuckets, SliceBuckets, SliceWorkers};
 
 /// A bucket that moves from one worker to another.
 #[derive(Clone, Copy, Debug)]
@@ -17,16 +21,30 @@ pub(crate) struct BucketTable {
     /// Number of workers.
     count: u16,
     moving: Option<MovingBucket>,
+    slices: SliceBuckets,
 }
 
 impl BucketTable {
-    /// The table of `count` workers; no bucket moves.
-    pub(crate) fn new(owners: Vec<WorkerId>, count: u16) -> BucketTable {
+    /// The table of `count` workers, of which slices may have some; no bucket moves.
+    pub(crate) fn new(owners: Vec<WorkerId>, count: u16, slice_workers: SliceWorkers) -> BucketTable {
+        let owner = |bucket: Bucket| owners.get(bucket.index()).copied().unwrap_or_default();
+        let slices = SliceBuckets::new(slice_workers, owner);
         BucketTable {
             owners,
             count,
             moving: None,
+            slices,
         }
+    }
+
+    /// The buckets that sessions of a slice may be in.
+    pub(crate) fn allowed(&self, slice: Option<SNssai>) -> AllowedBuckets<'_> {
+        self.slices.of(slice)
+    }
+
+    /// Whether buckets may move between two workers: both serve the same slices.
+    pub(crate) fn are_alike(&self, one: WorkerId, other: WorkerId) -> bool {
+        self.slices.workers.are_alike(one, other)
     }
 
     /// The number of workers.

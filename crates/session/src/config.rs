@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::live_session::Live;
 use crate::pools::Pool;
 use crate::refusal::Refusal;
+use crate::slice_workers::SliceWorkers;
 
 /// What sessions are allowed and how long things take.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct Config {
     pub workers: u16,
     /// The worker of each bucket at the start: 512 entries, each below `workers`.
     pub owners: Vec<WorkerId>,
+    /// Slices that have workers of their own. Default: none.
+    pub slice_workers: SliceWorkers,
     /// How long a released TEID is not given to another session.
     pub quarantine: Duration,
     /// How long a request may take, from its arrival, before it is refused and undone.
@@ -84,6 +87,7 @@ impl Config {
             owners: (0..BUCKETS)
                 .map(|bucket| WorkerId((bucket % usize::from(workers)) as u16))
                 .collect(),
+            slice_workers: SliceWorkers::default(),
             quarantine: Duration::from_secs(60),
             deadline: Duration::from_secs(1),
             move_deadline: Duration::from_secs(5),

@@ -108,7 +108,10 @@ pub(crate) fn import(
         return Err(ImportError::CpFSeid(record.cp));
     }
     let mut image = environment.compile(&record.rules)?;
-    image.bucket = record.bucket;
+    // The workers of its slice may be others than where the record was made.
+    let allowed = commands.buckets.allowed(record.accounting.slice());
+    let bucket = allowed.nearest(record.bucket).ok_or(Refusal::NoResources)?;
+    image.bucket = bucket;
     image.seid = record.seid.0;
     image.bring_packets(record.packets.clone());
     image.bring_tokens(record.tokens.clone());
@@ -117,9 +120,9 @@ pub(crate) fn import(
     let live = Live::of(&image, record.leases.clone());
     let held = Held::of(&live.tunnels, &live.addresses);
     check_free(table, resources, &environment.network, held)?;
-    let worker = commands.buckets.owner(record.bucket);
-    let bucket = commands.buckets.with_exceptions(record.bucket);
-    let taken = ResourceCounts::of(&live.tunnels, &live.addresses, bucket);
+    let worker = commands.buckets.owner(bucket);
+    let with_exceptions = commands.buckets.with_exceptions(bucket);
+    let taken = ResourceCounts::of(&live.tunnels, &live.addresses, with_exceptions);
     // What an association held above its quota it holds here, too.
     if !resources.quotas.has_room(association, worker, taken) {
         return Err(Refusal::NoResources.into());
@@ -151,7 +154,7 @@ pub(crate) fn import(
         seid: record.seid,
         association,
         cp: record.cp,
-        bucket: record.bucket,
+        bucket,
     };
     let usage = UsageAccounts::resuming(&record.checkpoints, usage_measurement.setting());
     let mut session = Session::new(identity, usage, record.accounting.clone());

@@ -4,8 +4,8 @@ use flow::{Bucket, SessionIndex, bucket};
 use rules::compile::{Previous, compile_after};
 use rules::image::SessionImage;
 use rules::model::{
-    CorrelationId, Edit, EditError, EditFault, FTeid, Far, FarId, PdrId, QerId, RuleRef, SessionRules,
-    SourceInterface, UrrId, Verb,
+    CorrelationId, Edit, EditError, EditFault, FTeid, Far, FarId, PdrId, QerId, RuleRef, SNssai,
+    SessionRules, SourceInterface, UrrId, Verb,
 };
 use rules::network::Network;
 use rules::prefix::IpPrefix;
@@ -35,6 +35,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) seid: Seid,
     /// `None` before the session is established: the request decides.
     pub(crate) bucket: Option<Bucket>,
+    /// The slice that it is of then.
+    pub(crate) slice: Option<SNssai>,
     /// The association whose quota it counts against.
     pub(crate) charged_to: AssociationId,
     /// The association that it belongs to.
@@ -240,6 +242,21 @@ impl Preparation<'_> {
         Ok(image)
     }
 
+    /// The session's bucket as far as it is known: its own, or that of its UE address, or the one that stands for that
+    /// among those of the slice's workers.
+    fn bucket_of(&self, subject: &Subject<'_>, changes: &Changes) -> Option<Bucket> {
+        let nearest = |home| self.buckets.allowed(subject.slice).nearest(home);
+        subject.bucket.or_else(|| home(changes).and_then(nearest))
+    }
+
+    /// Any bucket that a new session may be in, where these are not all and F-TEIDs are to be drawn.
+    fn any_bucket(&mut self, subject: &Subject<'_>, changes: &Changes) -> Option<Bucket> {
+        let allowed = self.buckets.allowed(subject.slice);
+        let is_drawn = allowed.set().is_some() && !changes.choose.is_empty();
+        let any = is_drawn.then(|| Bucket::of_rss_hash(self.random.next_u32()));
+        any.and_then(|any| allowed.nearest(any))
+    }
+
     /// Gives UE addresses to what wants them.
     fn assign(
         &mut self,
@@ -247,11 +264,13 @@ impl Preparation<'_> {
         changes: &mut Changes,
         prepared: &mut Prepared,
     ) -> Result<(), Refusal> {
+        let bucket = self.bucket_of(subject, changes);
         let mut assignment = Assignment {
             pools: &self.config.pools,
             addresses: &mut self.resources.addresses,
             session: subject.index,
-            bucket: subject.bucket.or_else(|| home(changes)),
+            bucket,
+            allowed: self.buckets.allowed(subject.slice),
             live: subject.live,
             assigned: Vec::new(),
             drawn: Vec::new(),
@@ -271,11 +290,13 @@ impl Preparation<'_> {
         prepared: &mut Prepared,
     ) -> Result<Option<Bucket>, Refusal> {
         let known = std::mem::take(&mut subject.shared);
+        let bucket = self.bucket_of(subject, changes);
+        let bucket = bucket.or_else(|| self.any_bucket(subject, changes));
         let mut allocation = Allocation {
             network: &self.environment.network,
             tunnels: &mut self.resources.tunnels,
             session: subject.index,
-            bucket: subject.bucket.or_else(|| home(changes)),
+            bucket,
             rules: &subject.live.rules,
             shared: if self.config.choose_id_spans_session {
                 known
@@ -351,11 +372,13 @@ impl Preparation<'_> {
         image.bring_packets(packets);
         image.session = index;
         image.seid = subject.seid.0;
-        image.bucket = match (bucket, image.tunnels.first()) {
+        let own = match (bucket, image.tunnels.first()) {
             (Some(bucket), _) => bucket,
             (None, Some((_, teid))) => bucket::of_teid(teid.0),
             (None, None) => Bucket::of_rss_hash(self.random.next_u32()),
         };
+        let allowed = self.buckets.allowed(subject.slice);
+        image.bucket = allowed.nearest(own).ok_or(Refusal::NoResources)?;
         let alike = image.is_classified_like(&live.rules, &live.classifier);
         image.classification_generation = live.generation.wrapping_add(u32::from(!alike));
         Ok(Box::new(image))

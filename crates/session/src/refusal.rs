@@ -22,6 +22,8 @@ pub enum Refusal {
     NoAddress,
     /// Too many requests wait for this session or for the workers.
     Busy,
+    /// Its slice would be another, whose sessions other workers serve.
+    OtherWorkers,
     /// The worker did not confirm in time. What it does late is undone.
     TooLate,
     /// The worker could not do it.
@@ -88,6 +90,7 @@ impl fmt::Display for Refusal {
             Refusal::NoResources => f.write_str("all sessions, TEIDs or worker memory are taken"),
             Refusal::NoAddress => f.write_str("all UE addresses of the pools are taken"),
             Refusal::Busy => f.write_str("too many requests are waiting"),
+            Refusal::OtherWorkers => f.write_str("other workers serve the slice that it would be of"),
             Refusal::TooLate => f.write_str("the worker did not confirm in time"),
             Refusal::Worker => f.write_str("the worker refused"),
             Refusal::Gone => f.write_str("the session went away meanwhile"),

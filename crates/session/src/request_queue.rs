@@ -77,6 +77,7 @@ impl Requests {
         let restoration = Restoration {
             config: &self.context.config,
             network: &self.context.environment.network,
+            buckets: &self.context.commands.buckets,
             table: &self.context.table,
             tunnels: &self.context.resources.tunnels,
         };
@@ -105,16 +106,17 @@ impl Requests {
         }
         let index = context.table.indexes.take().ok_or(Refusal::NoResources)?;
         let seid = context.table.seids.draw(&mut context.random);
+        let account = SessionAccounting::of(changes.subscriber.clone());
         let subject = Subject {
             index,
             seid,
             bucket: None,
+            slice: account.slice(),
             charged_to: association,
             owner: association,
             live: &Live::default(),
             shared: ChosenFTeids::default(),
         };
-        let account = SessionAccounting::of(changes.subscriber.clone());
         let Ready { image, prepared } = match context.preparation().prepare(subject, changes) {
             Ok(ready) => ready,
             Err(refusal) => {
@@ -275,6 +277,13 @@ impl Requests {
         let Some(session) = self.context.table.get_mut(index) else {
             return Err(Refusal::NotFound);
         };
+        let slice = match &changes.subscriber {
+            Some(next) => next.s_nssai,
+            None => session.accounting.slice(),
+        };
+        if !self.context.commands.buckets.allowed(slice).has(session.bucket) {
+            return Err(Refusal::OtherWorkers);
+        }
         let shared = session.shared.clone();
         let queried = queried(&session.live, &changes.query)?;
         check_queried(&session.live, &changes.query_packets)?;
@@ -294,6 +303,7 @@ impl Requests {
                 index,
                 seid: session.seid,
                 bucket: Some(session.bucket),
+                slice,
                 charged_to: session.charged_to,
                 owner: session.association,
                 live: &live,
@@ -403,7 +413,8 @@ impl Requests {
     /// bucket and worker: one Replace removes the old image and installs the new one, whole or not at all, and no key
     /// clashes. What undoes a modification undoes this too. Only at the commit does the SEID change.
     ///
-    /// If the old session has got another F-SEID since the request came, the new one is a session of its own.
+    /// If the old session has got another F-SEID since the request came, the new one is a session of its own. So it is,
+    /// with the old one removed before, where other workers serve its slice.
     fn begin_supersede(
         &mut self,
         now: Nanos,
@@ -419,6 +430,11 @@ impl Requests {
             self.establish(now, ticket, association, cp, changes);
             return Ok(());
         }
+        let slice = changes.subscriber.as_deref().and_then(|next| next.s_nssai);
+        if !context.commands.buckets.allowed(slice).has(session.bucket) {
+            self.supersede_elsewhere(now, index, ticket, cp, changes);
+            return Ok(());
+        }
         let seid = context.table.seids.draw(&mut context.random);
         let (bucket, charged_to) = (session.bucket, session.charged_to);
         let counting = session.live.rules.urrs().to_vec();
@@ -432,6 +448,7 @@ impl Requests {
             index,
             seid,
             bucket: Some(bucket),
+            slice,
             charged_to,
             owner: association,
             live: &nothing,
@@ -447,6 +464,31 @@ impl Requests {
         prepared.immediate.discards_buffered = true;
         self.start(now, index, ticket, Work::Supersede(prepared, seid), Some(image));
         Ok(())
+    }
+
+    /// Removes the settled session at `index`, and establishes the one that its control plane has set up in its place,
+    /// which other workers serve. What replaces that one, and waits, comes behind it.
+    fn supersede_elsewhere(
+        &mut self,
+        now: Nanos,
+        index: SessionIndex,
+        ticket: Ticket,
+        cp: CpFSeid,
+        changes: Changes,
+    ) {
+        let Some(session) = self.context.table.get_mut(index) else {
+            return self.context.refuse(ticket, Refusal::Gone);
+        };
+        let association = session.association;
+        let replaces = |request: &Request| matches!(request, Request::Supersede { .. });
+        let waiting = session.take_waiting(replaces);
+        drop_because(&mut self.context, index, Refusal::NotFound, EndCause::Superseded);
+        self.establish(now, ticket, association, cp, changes);
+        for Waiting { ticket, request } in waiting {
+            if let Request::Supersede { changes, cp } = request {
+                self.establish(now, ticket, association, cp, *changes);
+            }
+        }
     }
 
     /// Begins a change: the deadline of an establishment runs from now, that of others from their arrival.

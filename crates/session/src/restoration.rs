@@ -9,7 +9,8 @@
 //! itself gets that refusal from the first session on, and not when the time is over.
 //!
 //! The shape: TEIDs of one session are in one bucket, that of its first UE address if it had one when the first TEID
-//! was drawn ([`Allocation`](crate::f_teid_choice)). A TEID of another origin is in it once in 512 times.
+//! was drawn ([`Allocation`](crate::f_teid_choice)), or the one that stands for it among those of the slice's workers.
+//! A TEID of another origin is in it once in 512 times.
 
 use flow::bucket::of_teid;
 use flow::{Bucket, Nanos, SessionIndex, bucket};
@@ -17,6 +18,7 @@ use rules::model::FTeid;
 use rules::network::Network;
 use std::net::IpAddr;
 
+use crate::buckets::BucketTable;
 use crate::config::Config;
 use crate::prepare::{f_teids_named, prefixes_named};
 use crate::rule_changes::Changes;
@@ -27,6 +29,7 @@ use crate::tunnels::Tunnels;
 pub(crate) struct Restoration<'a> {
     pub(crate) config: &'a Config,
     pub(crate) network: &'a Network,
+    pub(crate) buckets: &'a BucketTable,
     pub(crate) table: &'a SessionTable,
     pub(crate) tunnels: &'a Tunnels,
 }
@@ -45,7 +48,7 @@ impl Restoration<'_> {
         let chooses = |to| changes.choose.iter().any(|choose| choose.to == to);
         let named = f_teids_named(changes).filter(|(to, _)| !chooses(*to));
         let named: Vec<FTeid> = named.map(|(_, f_teid)| f_teid).collect();
-        named.iter().all(|f_teid| self.may_be_free(f_teid, lost)) && has_our_shape(&named, changes)
+        named.iter().all(|f_teid| self.may_be_free(f_teid, lost)) && self.has_our_shape(&named, changes)
     }
 
     /// Whether all addresses are ours, and no session but `lost` has the TEID at any of them.
@@ -59,19 +62,22 @@ impl Restoration<'_> {
         };
         f_teid.teid.0 != 0 && f_teid.addresses().next().is_some() && f_teid.addresses().all(is_free)
     }
-}
 
-/// Whether F-TEIDs are such as we draw for one session: all in one bucket, and a single one in that of a UE address if
-/// the session has any.
-fn has_our_shape(named: &[FTeid], changes: &Changes) -> bool {
-    let Some((first, others)) = named.split_first() else {
-        return false;
-    };
-    let bucket: Bucket = of_teid(first.teid.0);
-    let is_alone = others.iter().all(|other| other.teid == first.teid);
-    let homes: Vec<Bucket> = prefixes_named(changes)
-        .map(|prefix| bucket::of_address(prefix.address()))
-        .collect();
-    let is_home = homes.is_empty() || homes.contains(&bucket);
-    others.iter().all(|other| of_teid(other.teid.0) == bucket) && (is_home || !is_alone)
+    /// Whether F-TEIDs are such as we draw for one session: all in one bucket, and a single one in that of a UE address
+    /// if the session has any.
+    fn has_our_shape(&self, named: &[FTeid], changes: &Changes) -> bool {
+        let Some((first, others)) = named.split_first() else {
+            return false;
+        };
+        let bucket: Bucket = of_teid(first.teid.0);
+        let is_alone = others.iter().all(|other| other.teid == first.teid);
+        let slice = changes.subscriber.as_deref().and_then(|of| of.s_nssai);
+        let allowed = self.buckets.allowed(slice);
+        let mut homes = prefixes_named(changes)
+            .map(|prefix| bucket::of_address(prefix.address()))
+            .peekable();
+        let is_home = homes.peek().is_none()
+            || homes.any(|home| home == bucket || allowed.nearest(home) == Some(bucket));
+        others.iter().all(|other| of_teid(other.teid.0) == bucket) && (is_home || !is_alone)
+    }
 }

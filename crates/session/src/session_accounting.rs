@@ -111,6 +111,13 @@ impl From<Entered> for BoxedOption<Entered> {
 }
 
 impl SessionAccounting {
+    /// The slice of the session.
+    pub(crate) fn slice(&self) -> Option<SNssai> {
+        self.subscriber
+            .as_deref()
+            .and_then(|subscriber| subscriber.s_nssai)
+    }
+
     pub(crate) fn of(subscriber: Option<Arc<Subscriber>>) -> SessionAccounting {
         SessionAccounting {
             subscriber,

@@ -51,6 +51,7 @@ use crate::session::{Session, SessionView};
 use crate::session_groups::GroupCount;
 use crate::session_table::{SessionTable, TableSeeds};
 use crate::sets::Sets;
+use crate::slice_workers::SliceWorkers;
 use crate::succession::{Departing, Search};
 use crate::tunnels::{Tunnel, Tunnels};
 use crate::ue_addresses::{Addresses, UeAddress};
@@ -122,7 +123,11 @@ impl Sessions {
         };
         let (quarantine, log) = (config.port_block_quarantine, config.port_block_log);
         let port_blocks = PortBlockHolders::new(pools, quarantine, log, of_blocks);
-        let buckets = BucketTable::new(config.owners.clone(), config.workers);
+        let buckets = BucketTable::new(
+            config.owners.clone(),
+            config.workers,
+            config.slice_workers.clone(),
+        );
         let context = ChangeContext {
             table: SessionTable::new(config.max_sessions, seeds),
             resources,
@@ -668,6 +673,11 @@ impl Sessions {
     /// The associations whose sessions send into a GTP-U path.
     pub fn users_of(&self, path: &GtpuPath) -> impl Iterator<Item = AssociationId> + '_ {
         self.requests.context.table.paths.users(path)
+    }
+
+    /// Slices that have workers of their own.
+    pub fn slice_workers(&self) -> &SliceWorkers {
+        &self.requests.context.config.slice_workers
     }
 
     /// The worker that owns `bucket`.

@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::pools::{Pool, PoolId, PoolRange};
 use crate::random::Random;
+use crate::slice_workers::{AllowedBuckets, BucketSet};
 
 /// A UE's address in its address space.
 pub type UeAddress = (VrfId, IpPrefix);
@@ -47,6 +48,36 @@ impl Family {
         match self {
             Family::Ipv4 => range.is_ipv4(),
             Family::Ipv6(len) => !range.is_ipv4() && len.is_none_or(|len| len == range.len()),
+        }
+    }
+}
+
+/// In which bucket an address is wanted, if the pools have one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WantedBucket<'a> {
+    /// In whichever.
+    Any,
+    /// In this one.
+    One(Bucket),
+    /// In one of these.
+    Of(&'a BucketSet),
+}
+
+impl<'a> WantedBucket<'a> {
+    /// Of a session that is in `bucket`, or may be in those that are `allowed`.
+    pub(crate) fn new(bucket: Option<Bucket>, allowed: AllowedBuckets<'a>) -> Self {
+        match (bucket, allowed.set()) {
+            (Some(bucket), _) => Self::One(bucket),
+            (None, Some(set)) => Self::Of(set),
+            (None, None) => Self::Any,
+        }
+    }
+
+    fn has(self, bucket: Bucket) -> bool {
+        match self {
+            Self::Any => true,
+            Self::One(wanted) => wanted == bucket,
+            Self::Of(set) => set.has(bucket),
         }
     }
 }
@@ -367,13 +398,13 @@ impl Addresses {
         }
     }
 
-    /// Draws an address of one of `pools`, in the order of their ranges, and gives it to `session`: at random, in
-    /// `bucket` if one is wanted and has a free one.
+    /// Draws an address of one of `pools`, in the order of their ranges, and gives it to `session`: at random, in the
+    /// bucket that is wanted if that has a free one.
     pub(crate) fn draw(
         &mut self,
         pools: &[PoolId],
         family: Family,
-        bucket: Option<Bucket>,
+        wanted: WantedBucket<'_>,
         session: SessionIndex,
     ) -> Result<UeAddress, NoAddress> {
         let mut fault = NoAddress::NoPool;
@@ -384,7 +415,7 @@ impl Addresses {
             if !pools.contains(&range.pool) || !family.is_of(&range.range) {
                 continue;
             }
-            match self.draw_from(place, bucket) {
+            match self.draw_from(place, wanted) {
                 Some(address) => {
                     self.give(address, session);
                     return Ok(address);
@@ -396,16 +427,16 @@ impl Addresses {
     }
 
     /// A free address of the range at `place`.
-    fn draw_from(&mut self, place: usize, bucket: Option<Bucket>) -> Option<UeAddress> {
+    fn draw_from(&mut self, place: usize, wanted: WantedBucket<'_>) -> Option<UeAddress> {
         let Range { vrf, range, used, .. } = *self.ranges.get(place)?;
         if used >= range.count() {
             return None;
         }
         let is_free = |own: &Addresses, prefix| !own.is_taken((vrf, prefix), |_| true);
-        if let Some(bucket) = bucket {
+        if !matches!(wanted, WantedBucket::Any) {
             for _ in 0..DRAWS_IN_BUCKET.min(range.count().saturating_mul(8)) {
                 let prefix = range.nth(self.random.next_u64());
-                if bucket::of_address(prefix.address()) == bucket && is_free(self, prefix) {
+                if wanted.has(bucket::of_address(prefix.address())) && is_free(self, prefix) {
                     return Some((vrf, prefix));
                 }
             }
@@ -560,7 +591,11 @@ mod tests {
         let mut addresses = addresses(vec![ipv4(2, 5), ipv4(8, 9)]);
         addresses.give((VrfId(3), "10.45.0.4".parse().unwrap()), B);
         let mut drawn: Vec<UeAddress> = (0..5)
-            .map(|_| addresses.draw(&[POOL], Family::Ipv4, None, A).unwrap())
+            .map(|_| {
+                addresses
+                    .draw(&[POOL], Family::Ipv4, WantedBucket::Any, A)
+                    .unwrap()
+            })
             .collect();
         drawn.sort_unstable();
         let texts: Vec<String> = drawn
@@ -572,18 +607,21 @@ mod tests {
             ["10.45.0.2", "10.45.0.3", "10.45.0.5", "10.45.0.8", "10.45.0.9"]
         );
         assert_eq!(
-            addresses.draw(&[POOL], Family::Ipv4, None, A),
+            addresses.draw(&[POOL], Family::Ipv4, WantedBucket::Any, A),
             Err(NoAddress::Exhausted)
         );
         assert_eq!(addresses.usage(POOL), (6, 6));
         addresses.release(drawn[2], A);
-        assert_eq!(addresses.draw(&[POOL], Family::Ipv4, None, B), Ok(drawn[2]));
         assert_eq!(
-            addresses.draw(&[POOL], Family::Ipv6(None), None, A),
+            addresses.draw(&[POOL], Family::Ipv4, WantedBucket::Any, B),
+            Ok(drawn[2])
+        );
+        assert_eq!(
+            addresses.draw(&[POOL], Family::Ipv6(None), WantedBucket::Any, A),
             Err(NoAddress::NoPool)
         );
         assert_eq!(
-            addresses.draw(&[PoolId(1)], Family::Ipv4, None, A),
+            addresses.draw(&[PoolId(1)], Family::Ipv4, WantedBucket::Any, A),
             Err(NoAddress::NoPool)
         );
     }
@@ -592,7 +630,11 @@ mod tests {
     fn pools_grow_and_lose_nothing_that_is_held() {
         let mut addresses = addresses(vec![ipv4(2, 5)]);
         let drawn: Vec<_> = (0..4)
-            .map(|_| addresses.draw(&[POOL], Family::Ipv4, None, A).unwrap())
+            .map(|_| {
+                addresses
+                    .draw(&[POOL], Family::Ipv4, WantedBucket::Any, A)
+                    .unwrap()
+            })
             .collect();
         let pool = |ranges| Pool {
             name: "pool".into(),
@@ -620,11 +662,15 @@ mod tests {
         addresses.set_pools(&[grown], &network());
         assert_eq!(addresses.usage(POOL), (4, 6));
         let more: Vec<_> = (0..2)
-            .map(|_| addresses.draw(&[POOL], Family::Ipv4, None, B).unwrap())
+            .map(|_| {
+                addresses
+                    .draw(&[POOL], Family::Ipv4, WantedBucket::Any, B)
+                    .unwrap()
+            })
             .collect();
         assert!(more.iter().all(|address| !drawn.contains(address)));
         assert_eq!(
-            addresses.draw(&[POOL], Family::Ipv4, None, B),
+            addresses.draw(&[POOL], Family::Ipv4, WantedBucket::Any, B),
             Err(NoAddress::Exhausted)
         );
         addresses.set_pools(&[], &network());
@@ -646,7 +692,7 @@ mod tests {
             let mut there = 0;
             for number in 1..=24 {
                 let len = if number % 2 == 0 { 64 } else { 56 };
-                let (vrf, drawn) = addresses.draw(&[POOL], Family::Ipv6(Some(len)), Some(bucket), A).unwrap();
+                let (vrf, drawn) = addresses.draw(&[POOL], Family::Ipv6(Some(len)), WantedBucket::One(bucket), A).unwrap();
                 prop_assert_eq!((vrf, drawn.len(), addresses.held()), (VrfId(3), len, number));
                 there += usize::from(bucket::of_address(drawn.address()) == bucket);
             }

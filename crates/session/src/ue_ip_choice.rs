@@ -14,7 +14,8 @@ use crate::live_session::Live;
 use crate::pools::{Pool, PoolId};
 use crate::refusal::{Refusal, RuleFault};
 use crate::rule_changes::{Assigned, Changes, ChooseUeIp, Recipient};
-use crate::ue_addresses::{Addresses, Family, NoAddress, UeAddress};
+use crate::slice_workers::AllowedBuckets;
+use crate::ue_addresses::{Addresses, Family, NoAddress, UeAddress, WantedBucket};
 
 /// An address that a request has drawn.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(crate) struct Assignment<'a> {
     pub(crate) session: SessionIndex,
     /// The session's bucket; without one the first address drawn decides.
     pub(crate) bucket: Option<Bucket>,
+    /// The buckets that the session may be in.
+    pub(crate) allowed: AllowedBuckets<'a>,
     /// What is live before the request.
     pub(crate) live: &'a Live,
     /// Allocated so far, for the response.
@@ -117,13 +120,15 @@ impl Assignment<'_> {
         if let Some(known) = shared.find(|known| known.pools == pools && known.family == family) {
             return Ok(known.prefix);
         }
-        let drawn = self.addresses.draw(&pools, family, self.bucket, self.session);
+        let wanted = WantedBucket::new(self.bucket, self.allowed);
+        let drawn = self.addresses.draw(&pools, family, wanted, self.session);
         let drawn = drawn.map_err(|fault| match fault {
             NoAddress::NoPool => Refusal::rule(request.to, RuleFault::NoPool),
             NoAddress::Exhausted => Refusal::NoAddress,
         })?;
         let (_, prefix) = drawn;
-        self.bucket.get_or_insert(bucket::of_address(prefix.address()));
+        let own = self.allowed.nearest(bucket::of_address(prefix.address()));
+        self.bucket = self.bucket.or(own);
         self.drawn.push(drawn);
         self.shared.push(DrawnAddress {
             pools,

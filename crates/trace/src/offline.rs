@@ -97,7 +97,9 @@ fn replay_by(
     mut tell: impl FnMut(PacketTrace) -> bool,
     part: usize,
 ) -> Result<Replayed, OfflineError> {
+    // One worker serves all slices.
     config.workers.count = Bounded::new(1);
+    config.slices.clear();
     // Own IPv6 addresses are in use with the first frame.
     config.neighbours.dad_transmits = Bounded::new(0);
     let few = config.limits.sessions.value().min(20_000);

@@ -13,7 +13,7 @@ use worker::{Budgets, ControlEnd, InterfaceSettings, PacketRates, WorkerConfig, 
 
 use super::balance::{Balancer, Bound};
 use super::control::{Control, ControlConfig};
-use super::n4_config::{n4_config, share};
+use super::n4_config::{exceptions, n4_config, share};
 use config::{Bounded, Config, HostConfig, LagModeConfig, StoreConfig};
 
 /// Commands and events that each worker's link holds.
@@ -86,7 +86,7 @@ pub fn worker_config(
     worker.own_sessions = share(config.limits.sessions.size(), count);
     worker.max_flows_v4 = share(config.limits.flows_ipv4.size(), count);
     worker.max_flows_v6 = share(config.limits.flows_ipv6.size(), count);
-    worker.max_exceptions = config.limits.sessions.size();
+    worker.max_exceptions = exceptions(config);
     worker.shared_meters += config.limits.correlations.value() as u16;
     if config.has_contents() {
         let all = config.limits.content_counters;
@@ -216,5 +216,5 @@ fn balancer(config: &Config) -> Option<Balancer> {
         ratio_percent: rebalance.ratio_percent.value(),
         after: Duration::from_secs(rebalance.after_s.value()),
     };
-    Some(Balancer::new(bound, workers))
+    Some(Balancer::new(bound, config.slice_workers().groups(workers)))
 }

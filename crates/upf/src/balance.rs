@@ -2,7 +2,8 @@
 //!
 //! Deterministic, and no more than it must be: while the load of the busiest worker is above the least busy one's by
 //! more than a bound, for long enough, the busiest bucket that makes the difference smaller moves from the one to the
-//! other; then it is looked again. What a load is, the caller says: Control gives sessions.
+//! other; then it is looked again. What a load is, the caller says: Control gives sessions. Where slices have workers
+//! of their own, each group of workers that serve the same slices is balanced by itself.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -31,25 +32,32 @@ pub struct Load {
 }
 
 /// Watches loads.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Balancer {
     bound: Bound,
-    workers: u16,
+    groups: Vec<Group>,
     /// When to look again.
     next: Nanos,
+}
+
+/// Workers between which buckets may move.
+#[derive(Clone, Debug)]
+struct Group {
+    workers: Vec<WorkerId>,
     /// Since when the bound is exceeded.
     since: Option<Nanos>,
 }
 
 impl Balancer {
-    /// Over this number of workers.
+    /// Over these groups of workers.
     #[must_use]
-    pub fn new(bound: Bound, workers: u16) -> Self {
+    pub fn new(bound: Bound, groups: Vec<Vec<WorkerId>>) -> Self {
+        let groups = groups.into_iter().filter(|workers| workers.len() > 1);
+        let group = |workers| Group { workers, since: None };
         Self {
             bound,
-            workers,
+            groups: groups.map(group).collect(),
             next: Nanos(0),
-            since: None,
         }
     }
 
@@ -59,9 +67,13 @@ impl Balancer {
         self.next
     }
 
-    /// A move did not come off: the bound must be exceeded for as long again before the next.
-    pub fn failed(&mut self, now: Nanos) {
-        self.since = Some(now);
+    /// A move to this worker did not come off: the bound must be exceeded for as long again before the next of its
+    /// group.
+    pub fn failed(&mut self, now: Nanos, to: WorkerId) {
+        let mut groups = self.groups.iter_mut();
+        if let Some(group) = groups.find(|group| group.workers.contains(&to)) {
+            group.since = Some(now);
+        }
     }
 
     /// Looks at the loads, if it is time; what should move, and where to.
@@ -71,22 +83,31 @@ impl Balancer {
         }
         self.next = now + LOOK;
         let loads: Vec<Load> = Bucket::all().map(load).collect();
-        let Some(choice) = choose(&loads, self.workers, self.bound.ratio_percent) else {
-            self.since = None;
-            return None;
+        let bound = self.bound;
+        let due = |group: &mut Group| {
+            let Some(choice) = choose(&loads, &group.workers, bound.ratio_percent) else {
+                group.since = None;
+                return None;
+            };
+            let since = *group.since.get_or_insert(now);
+            (since + bound.after <= now).then_some((since, choice))
         };
-        let since = *self.since.get_or_insert(now);
-        (since + self.bound.after <= now).then_some(choice)
+        // One bucket moves at a time: of the group that has been uneven longest. All are looked at.
+        let due = self.groups.iter_mut().filter_map(due);
+        due.min_by_key(|(since, _)| *since).map(|(_, choice)| choice)
     }
 }
 
-/// What should move, if the ratio is above the bound and a move makes it better. Of equals, the first.
-fn choose(loads: &[Load], workers: u16, ratio_percent: u64) -> Option<(Bucket, WorkerId)> {
-    let mut sums = vec![0_u64; workers.into()];
+/// What should move between these workers, if the ratio is above the bound and a move makes it better. Of equals, the
+/// first.
+fn choose(loads: &[Load], workers: &[WorkerId], ratio_percent: u64) -> Option<(Bucket, WorkerId)> {
+    let mut sums = vec![0_u64; workers.len()];
     for Load { load, owner } in loads.iter().take(BUCKETS) {
-        *sums.get_mut(owner.index())? += load;
+        if let Some(place) = workers.iter().position(|worker| worker == owner) {
+            *sums.get_mut(place)? += load;
+        }
     }
-    let numbered = || (0..).map(WorkerId).zip(sums.iter().copied());
+    let numbered = || workers.iter().copied().zip(sums.iter().copied());
     let (from, most) = numbered().max_by_key(|(worker, sum)| (*sum, Reverse(*worker)))?;
     let (to, least) = numbered().min_by_key(|(_, sum)| *sum)?;
     let is_above = u128::from(most) * 100 > u128::from(least) * u128::from(ratio_percent);
@@ -108,6 +129,10 @@ mod tests {
         after: Duration::from_secs(10),
     };
 
+    fn all(workers: u16) -> Vec<WorkerId> {
+        (0..workers).map(WorkerId).collect()
+    }
+
     fn even(workers: u16, load: impl Fn(usize) -> u64) -> Vec<Load> {
         let owner = |place: usize| WorkerId(place as u16 % workers);
         (0..BUCKETS)
@@ -127,23 +152,23 @@ mod tests {
             _ => 0,
         });
         assert_eq!(
-            choose(&loads, 4, 150),
+            choose(&loads, &all(4), 150),
             Bucket::new(0).map(|bucket| (bucket, WorkerId(2)))
         );
-        assert_eq!(choose(&loads, 4, 1000), None);
+        assert_eq!(choose(&loads, &all(4), 1000), None);
     }
 
     #[test]
     fn a_bucket_that_would_only_swap_the_roles_stays() {
         let loads = even(2, |place| if place == 0 { 100 } else { 0 });
-        assert_eq!(choose(&loads, 2, 150), None);
+        assert_eq!(choose(&loads, &all(2), 150), None);
     }
 
     #[test]
     fn nothing_moves_before_its_time_or_when_it_was_better_meanwhile() {
         let uneven = even(2, |place| u64::from(place % 2 == 0));
         let level = even(2, |_| 1);
-        let mut balancer = Balancer::new(BOUND, 2);
+        let mut balancer = Balancer::new(BOUND, vec![all(2)]);
         let mut at = |seconds: u64, loads: &[Load]| {
             balancer.poll(Nanos::from_secs(seconds), |bucket| loads[bucket.index()])
         };
@@ -154,10 +179,42 @@ mod tests {
         assert_eq!(at(21, &uneven), None);
         assert!(at(22, &uneven).is_some());
         assert!(at(23, &uneven).is_some(), "it continues until it is even");
-        balancer.failed(Nanos::from_secs(24));
+        balancer.failed(Nanos::from_secs(24), WorkerId(1));
         let mut at = |seconds: u64| balancer.poll(Nanos::from_secs(seconds), |bucket| uneven[bucket.index()]);
         assert_eq!(at(25), None);
         assert!(at(34).is_some());
+    }
+
+    #[test]
+    fn each_group_is_balanced_by_itself() {
+        // Workers 0 and 1 are one group, 2 and 3 another.
+        let heavy = |place: usize| match place % 4 {
+            0 => 3,
+            2 => 5,
+            _ => 1,
+        };
+        let groups = || vec![all(2), vec![WorkerId(2), WorkerId(3)]];
+        let mut loads = even(4, heavy);
+        let mut balancer = Balancer::new(BOUND, groups());
+        let mut moves = Vec::new();
+        for tenths in 0..2_000 {
+            let now = Nanos::from_millis(tenths * 100);
+            if let Some((bucket, to)) = balancer.poll(now, |bucket| loads[bucket.index()]) {
+                let from = std::mem::replace(&mut loads[bucket.index()].owner, to);
+                assert_eq!(from.0 / 2, to.0 / 2, "{from:?} to {to:?}");
+                moves.push(to.0 / 2);
+            }
+        }
+        assert!(moves.contains(&0) && moves.contains(&1));
+        for group in groups() {
+            assert_eq!(choose(&loads, &group, 150), None, "{group:?} is even");
+        }
+        let mut alone = Balancer::new(BOUND, vec![vec![WorkerId(0)], vec![WorkerId(1)]]);
+        let loads = even(2, |place| place as u64 % 2);
+        assert_eq!(
+            alone.poll(Nanos::from_secs(99), |bucket| loads[bucket.index()]),
+            None
+        );
     }
 
     proptest! {
@@ -175,7 +232,7 @@ mod tests {
             };
             let squares = |loads: &[Load]| sums(loads).iter().map(|sum| sum * sum).sum::<u64>();
             let mut moves = 0;
-            while let Some((bucket, to)) = choose(&loads, workers, 120) {
+            while let Some((bucket, to)) = choose(&loads, &all(workers), 120) {
                 let before = squares(&loads);
                 loads[bucket.index()].owner = to;
                 prop_assert!(squares(&loads) < before);

@@ -502,7 +502,7 @@ impl Control {
     fn note_moves(&mut self, now: Nanos) {
         while let Some(moved) = self.endpoint.poll_moved() {
             if let (Err(_), Some(balancer)) = (moved.result, &mut self.balancer) {
-                balancer.failed(now);
+                balancer.failed(now, moved.to);
             }
             if self.moved.len() >= MOVES_KEPT {
                 self.moved.pop_front();

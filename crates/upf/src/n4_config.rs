@@ -15,6 +15,16 @@ pub(super) fn share(total: usize, workers: usize) -> usize {
     }
 }
 
+/// Worker selection exceptions that there is room for: one for each session; and where slices have workers of their
+/// own, so that a UE address which an SMF chooses may be in a bucket of others, one more.
+pub(super) fn exceptions(config: &Config) -> usize {
+    let sessions = config.limits.sessions.size();
+    match config.slices.is_empty() {
+        true => sessions,
+        false => 2 * sessions,
+    }
+}
+
 /// What the PFCP endpoint is made with.
 pub(super) fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     let mut made = n4::Config::new(config.node.id.0.clone(), config.workers.count.value() as u16);
@@ -47,7 +57,8 @@ pub(super) fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.sessions.max_correlations = config.limits.correlations.value() as u16;
     let own = share(config.limits.sessions.size(), config.workers.count.size());
     made.sessions.worker_tunnels = WorkerConfig::tunnels(own);
-    made.sessions.exceptions = config.limits.sessions.size();
+    made.sessions.exceptions = exceptions(config);
+    made.sessions.slice_workers = config.slice_workers();
     made.sessions.worker_addresses = WorkerConfig::addresses(own);
     made.sessions.association_percent = config.n4.association_share_percent.value() as u8;
     made.sessions.deadline = Duration::from_millis(config.n4.apply_deadline_ms.value());

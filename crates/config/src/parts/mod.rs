@@ -23,5 +23,6 @@ pub(crate) mod records;
 pub(crate) mod rings;
 mod rule_conditions;
 mod scope;
+pub(crate) mod slice_workers;
 pub(crate) mod store;
 mod unreachable_hosts;

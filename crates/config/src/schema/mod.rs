@@ -32,6 +32,7 @@ mod predefined;
 mod protocol;
 mod records;
 mod routers;
+mod slice_workers;
 mod store;
 mod system;
 mod vlan;
@@ -86,6 +87,7 @@ pub use predefined::{
 };
 pub use records::{RecordsConfig, WhenFull};
 pub use routers::RoutersConfig;
+pub use slice_workers::SliceWorkersConfig;
 pub use store::{AtStop, StoreConfig};
 pub use system::{DpdkConfig, LimitsConfig, RebalanceConfig, SlowPathConfig, WorkersConfig};
 pub use vlan::VlanConfig;
@@ -116,6 +118,9 @@ pub struct Config {
     /// Cores for packets.
     #[serde(default)]
     pub workers: WorkersConfig,
+    /// Slices that have workers of their own: these serve no other sessions.
+    #[serde(default)]
+    pub slices: Vec<SliceWorkersConfig>,
     /// What tables are sized for.
     #[serde(default)]
     pub limits: LimitsConfig,

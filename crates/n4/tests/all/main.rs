@@ -28,6 +28,7 @@ mod releases;
 mod reports;
 mod restoration;
 mod sets;
+mod slices;
 mod smfs;
 #[path = "../support/mod.rs"]
 mod support;

@@ -170,6 +170,11 @@ const FLOW_LIMIT: Metric = Metric::gauge(
     "Flow entries that there is room for, of IPv4 and IPv6 together.",
 );
 const SESSIONS: Metric = Metric::gauge("sluice_worker_sessions", WORKER, "Sessions that a worker has.");
+const EXCEPTIONS: Metric = Metric::gauge(
+    "sluice_worker_selection_exceptions",
+    WORKER,
+    "Worker selection exceptions: TEIDs and UE addresses in another bucket than their session. Each worker has all.",
+);
 const BUFFERS_USED: Metric = Metric::gauge(
     "sluice_packet_buffers_used",
     WORKER,
@@ -390,6 +395,10 @@ fn write_holdings(to: &mut Exposition, workers: &WorkerSnapshot) {
     );
     gauge(&NDPI_OCTETS, &mut holdings.iter().map(|held| held.ndpi_octets));
     gauge(&SESSIONS, &mut holdings.iter().map(|held| held.sessions as u64));
+    gauge(
+        &EXCEPTIONS,
+        &mut holdings.iter().map(|held| held.exceptions as u64),
+    );
     gauge(&BUFFERS_USED, &mut buffers.iter().map(|pool| pool.used));
     gauge(&BUFFERS_LIMIT, &mut buffers.iter().map(|pool| pool.limit));
 }

@@ -23,7 +23,7 @@ use super::session_transfer::{Exported, SessionExport};
 use crate::metrics::{ControlSnapshot, GroupCounts};
 use crate::values::{
     ApplicationList, AssociationList, LiveControl, N4Status, NatPoolRow, NeighbourList, PathList, PortList,
-    QueuePlan, RouteList, SessionList,
+    QueuePlan, RouteList, SessionList, SliceWorkersRow,
 };
 use crate::views::{self, PublicEndpoint, SessionQuery};
 use upf::{Control, MirrorFault, MirrorWanted, identifiers};
@@ -88,7 +88,7 @@ enum Query {
         reply: oneshot::Sender<Vec<BoundAccessList>>,
     },
     SessionGroups {
-        reply: oneshot::Sender<Vec<GroupCounts>>,
+        reply: oneshot::Sender<(Vec<GroupCounts>, Vec<SliceWorkersRow>)>,
     },
     Queues {
         reply: oneshot::Sender<QueuePlan>,
@@ -338,7 +338,7 @@ impl QueryClient {
     ///
     /// # Errors
     /// `QueryTimeout`.
-    pub async fn session_groups(&self) -> Result<Vec<GroupCounts>, QueryTimeout> {
+    pub async fn session_groups(&self) -> Result<(Vec<GroupCounts>, Vec<SliceWorkersRow>), QueryTimeout> {
         self.ask(|reply| Query::SessionGroups { reply }).await
     }
 
@@ -541,7 +541,8 @@ impl QueryServer {
                 let _ = reply.send(control.network().access_lists().all().to_vec());
             }
             Query::SessionGroups { reply } => {
-                let _ = reply.send(views::session_groups(control).collect());
+                let groups = views::session_groups(control).collect();
+                let _ = reply.send((groups, views::slice_workers(control)));
             }
             Query::Queues { reply } => {
                 let _ = reply.send(views::queue_plan(control));

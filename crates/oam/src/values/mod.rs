@@ -74,7 +74,7 @@ pub use records::{RecordsState, RecordsStatus, UnreportedCounts};
 pub use runtime::{
     HostLink, MemoryResidency, NodeShare, PageShare, Runtime, StageRuntime, WorkerMemory, WorkerRuntime,
 };
-pub use slices::{SliceList, SliceRow};
+pub use slices::{SliceList, SliceRow, SliceWorkersRow};
 pub use store::{RestoredSessions, StoreState, StoreStatus};
 pub use table::clean;
 pub use tokens::{NewToken, TokenList, TokenRow};

@@ -10,6 +10,20 @@ use super::table::Table;
 pub struct SliceList {
     /// By slice and DNN. The 256 that came first have rows of their own, the rest is the last row.
     pub slices: Vec<SliceRow>,
+    /// The workers of each slice that has some of its own, and at the end those of all other sessions; absent where
+    /// every worker serves all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<SliceWorkersRow>,
+}
+
+/// The workers that serve the sessions of one slice, and of other slices only where these have them, too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SliceWorkersRow {
+    /// The S-NSSAI; `other`: all that have no workers of their own, and sessions without S-NSSAI.
+    #[schema(example = "1-000001")]
+    pub slice: String,
+    /// The numbers of the workers.
+    pub workers: Vec<u16>,
 }
 
 /// The sessions of one S-NSSAI and DNN.
@@ -39,6 +53,20 @@ impl SliceList {
     /// As a table for people.
     #[must_use]
     pub fn text(&self) -> String {
+        let mut text = self.sessions_text();
+        if !self.workers.is_empty() {
+            let mut table = Table::new(["slice", "workers"]);
+            for row in &self.workers {
+                let numbers: Vec<String> = row.workers.iter().map(u16::to_string).collect();
+                table.row([row.slice.clone(), numbers.join(" ")]);
+            }
+            text.push('\n');
+            text.push_str(&table.text(""));
+        }
+        text
+    }
+
+    fn sessions_text(&self) -> String {
         if self.slices.is_empty() {
             return "no session so far\n".to_owned();
         }
@@ -97,6 +125,7 @@ mod tests {
                 row("", "ims", 1),
                 row("other", "other", 0),
             ],
+            workers: Vec::new(),
         };
         assert_eq!(
             list.text(),
@@ -105,6 +134,20 @@ mod tests {
              -         ims              1      10           7        700             8         8000\n\
              other     other            0       0           0          0             0            0\n"
         );
-        assert_eq!(SliceList { slices: Vec::new() }.text(), "no session so far\n");
+        let workers = |slice: &str, workers: &[u16]| SliceWorkersRow {
+            slice: slice.into(),
+            workers: workers.into(),
+        };
+        let list = SliceList {
+            slices: Vec::new(),
+            workers: vec![workers("1-000001", &[2, 3]), workers("other", &[0, 1])],
+        };
+        assert_eq!(
+            list.text(),
+            "no session so far\n\n\
+             slice     workers\n\
+             1-000001  2 3\n\
+             other     0 1\n"
+        );
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use ::n4::Refusals;
-use flow::{Nanos, PortId};
+use flow::{Nanos, PortId, WorkerId};
+use rules::model::SNssai;
 use rules::network::Roles;
 use session::{GroupCount, PoolId, SessionGroup};
 use upf::Control;
@@ -13,6 +14,7 @@ use crate::metrics::{
     ControlLoad, ControlSnapshot, GroupCounts, NeighbourCount, PoolCount, PortNames, RefusalCount, SmfCount,
     type_label,
 };
+use crate::values::SliceWorkersRow;
 
 /// SMFs with series of their own.
 const MOST_SMFS: usize = 256;
@@ -80,6 +82,27 @@ fn smfs(control: &Control) -> Vec<SmfCount> {
 /// The sessions of each slice and DNN.
 pub fn session_groups(control: &Control) -> impl Iterator<Item = GroupCounts> + '_ {
     control.endpoint().sessions().groups().map(group)
+}
+
+/// The workers of each slice that has some of its own, and at the end those of all other sessions.
+pub fn slice_workers(control: &Control) -> Vec<SliceWorkersRow> {
+    let sessions = control.endpoint().sessions();
+    let known = sessions.slice_workers();
+    if known.is_empty() {
+        return Vec::new();
+    }
+    let count = control.endpoint().config().sessions.workers;
+    let serving = |slice| {
+        let all = (0..count).map(WorkerId);
+        all.filter(|worker| known.serves(*worker, slice))
+            .map(|worker| worker.0)
+            .collect()
+    };
+    let row = |slice: Option<SNssai>| SliceWorkersRow {
+        slice: slice.map_or_else(|| OTHER.into(), |slice| slice.to_string()),
+        workers: serving(slice),
+    };
+    known.slices().map(Some).chain([None]).map(row).collect()
 }
 
 fn group(of: GroupCount) -> GroupCounts {

@@ -18,7 +18,7 @@ mod shapers;
 
 pub use detail::session_detail;
 pub use live::live;
-pub use metrics::{metrics, session_groups};
+pub use metrics::{metrics, session_groups, slice_workers};
 pub use n4::{applications, n4};
 pub use nat::{NoOwner, PublicEndpoint, nat_mapping, nat_mappings, nat_owner, nat_pools};
 pub use network::{neighbours, routes};

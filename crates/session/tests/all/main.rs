@@ -10,6 +10,7 @@ mod nat_choice;
 mod pools;
 mod port_blocks;
 mod quotas;
+mod slice_workers;
 mod supersede;
 #[path = "../support/mod.rs"]
 mod support;

@@ -25,6 +25,7 @@ enum Event {
         ue: u8,
         given: Option<u8>,
         broken: bool,
+        slice: u8,
     },
     Modify(prop::sample::Index, Edited),
     Delete(prop::sample::Index),
@@ -52,6 +53,7 @@ enum Edited {
     Query,
     Rename,
     Nonsense,
+    Slice(u8),
 }
 
 fn edited() -> impl Strategy<Value = Edited> {
@@ -63,14 +65,15 @@ fn edited() -> impl Strategy<Value = Edited> {
         Just(Edited::Query),
         Just(Edited::Rename),
         Just(Edited::Nonsense),
+        (0u8..4).prop_map(Edited::Slice),
     ]
 }
 
 fn event() -> impl Strategy<Value = Event> {
     let index = any::<prop::sample::Index>;
     prop_oneof![
-        4 => (0u8..8, 0u8..8, prop::option::of(0u8..6), prop::bool::weighted(0.2))
-            .prop_map(|(cp, ue, given, broken)| Event::Establish { cp, ue, given, broken }),
+        4 => (0u8..8, 0u8..8, prop::option::of(0u8..6), prop::bool::weighted(0.2), 0u8..4)
+            .prop_map(|(cp, ue, given, broken, slice)| Event::Establish { cp, ue, given, broken, slice }),
         6 => (index(), edited()).prop_map(|(which, edited)| Event::Modify(which, edited)),
         2 => index().prop_map(Event::Delete),
         8 => (0..WORKERS, 1u8..8).prop_map(|(worker, steps)| Event::Step(worker, steps)),
@@ -109,7 +112,12 @@ struct Play {
 
 impl Play {
     fn new() -> Play {
+        Play::with(SliceWorkers::default())
+    }
+
+    fn with(slice_workers: SliceWorkers) -> Play {
         let config = Config {
+            slice_workers,
             accept_cp_f_teids: true,
             max_waiting: 3,
             quarantine: Duration::from_millis(500),
@@ -144,7 +152,8 @@ impl Play {
                 ue,
                 given,
                 broken,
-            } => self.establish(*cp, *ue, *given, *broken),
+                slice,
+            } => self.establish((*cp, *slice), *ue, *given, *broken),
             Event::Modify(which, edited) => self.modify(which, *edited),
             Event::Delete(which) => {
                 if let Some(seid) = self.pick(which) {
@@ -178,9 +187,10 @@ impl Play {
         (!self.seids.is_empty()).then(|| self.seids[which.index(self.seids.len())])
     }
 
-    fn establish(&mut self, cp: u8, ue: u8, given_number: Option<u8>, broken: bool) {
+    fn establish(&mut self, (cp, slice): (u8, u8), ue: u8, given_number: Option<u8>, broken: bool) {
         let ue = neighbour(u32::from(ue));
         let mut changes = chosen_session(ue);
+        changes.subscriber = subscriber_of(slice);
         if let Some(number) = given_number {
             changes.choose.clear();
             changes.create_pdrs[0].pdi.f_teid = Some(given(given_teid(number)));
@@ -238,6 +248,24 @@ impl Play {
                 .sessions
                 .move_bucket(self.world.now, bucket, WorkerId(to));
             self.moves += usize::from(begun.is_ok());
+        }
+    }
+
+    /// That each session is where the workers of its slice have it, in control and in workers.
+    fn check_slices(&self) {
+        let sessions = &self.world.sessions;
+        let workers = sessions.slice_workers();
+        let slice = |view: &SessionView<'_>| view.subscriber().and_then(|of| of.s_nssai);
+        for view in sessions.iter() {
+            let owner = sessions.owner(view.bucket());
+            assert!(workers.serves(owner, slice(&view)), "{owner:?}");
+        }
+        for (number, worker) in (0..).map(WorkerId).zip(&self.world.fleet.workers) {
+            for image in worker.sessions.values() {
+                if let Some(view) = sessions.session(Seid(image.seid)) {
+                    assert!(workers.serves(number, slice(&view)), "{number:?}");
+                }
+            }
         }
     }
 
@@ -386,6 +414,7 @@ fn changes_of(edited: Edited) -> Changes {
         Edited::Urr(id, false) => changes.remove_urrs = vec![UrrId(u32::from(id))],
         Edited::Query => changes.query = Query::All(Vec::new()),
         Edited::Rename => {}
+        Edited::Slice(slice) => changes.subscriber = Some(subscriber_of(slice).unwrap_or_default()),
         Edited::Nonsense => changes.remove_fars = vec![FarId(1)],
     }
     changes
@@ -411,6 +440,34 @@ proptest! {
     }
 
     #[test]
+    fn sessions_are_with_the_workers_of_their_slice(
+        events in prop::collection::vec(event(), 1..80),
+        lists in (
+            prop::collection::vec(1..WORKERS, 1..3),
+            prop::option::of(prop::collection::vec(1..WORKERS, 1..3)),
+        ),
+    ) {
+        let of = |slice: u8, own: &[u16]| (s_nssai(slice), own.iter().copied().map(WorkerId).collect());
+        let first = of(1, &lists.0);
+        let second = lists.1.as_ref().map(|own| of(2, own));
+        let mut play = Play::with(SliceWorkers::new([first].into_iter().chain(second)));
+        for event in &events {
+            play.act(event);
+            play.check_slices();
+        }
+        play.finish();
+        play.check_slices();
+        play.compare();
+        let left: Vec<Seid> = play.world.sessions.iter().map(|view| view.seid()).collect();
+        for seid in left {
+            let ticket = play.ticket();
+            play.world.sessions.delete(play.world.now, ticket, seid);
+        }
+        play.finish();
+        play.world.assert_clean();
+    }
+
+    #[test]
     fn what_is_refused_changes_nothing_while_no_worker_is_late(events in prop::collection::vec(event(), 1..80)) {
         let mut play = Play::new();
         let in_time = |event: &&Event| !matches!(event, Event::Pass(_) | Event::RemoveAssociation);
@@ -432,7 +489,7 @@ proptest! {
                 Event::Pass(_) | Event::RemoveAssociation | Event::Trouble(..) => {}
                 Event::Establish { ue, given, broken, .. } => {
                     names += 1;
-                    play.act(&Event::Establish { cp: names, ue: *ue, given: *given, broken: *broken });
+                    play.act(&Event::Establish { cp: names, ue: *ue, given: *given, broken: *broken, slice: 0 });
                 }
                 other => play.act(other),
             }

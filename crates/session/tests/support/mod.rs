@@ -178,6 +178,23 @@ pub fn stray_teid(ue: Ipv4Addr) -> u32 {
     (1..).find(|teid| bucket::of_teid(*teid) != home(ue)).unwrap()
 }
 
+/// A slice by its SST.
+pub fn s_nssai(sst: u8) -> SNssai {
+    SNssai {
+        sst,
+        sd: SNssai::NO_SD,
+    }
+}
+
+/// Whom a session of this slice is for; 0: of none.
+pub fn subscriber_of(sst: u8) -> Option<Arc<Subscriber>> {
+    let subscriber = || Subscriber {
+        s_nssai: Some(s_nssai(sst)),
+        ..Subscriber::default()
+    };
+    (sst > 0).then(|| Arc::new(subscriber()))
+}
+
 pub const UL: PdrId = PdrId(1);
 pub const DL: PdrId = PdrId(2);
 

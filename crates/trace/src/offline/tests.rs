@@ -6,10 +6,16 @@ use super::*;
 
 /// The trace of the capture of a golden case, and of its replay, until a number of packets is reported.
 fn replayed(case: &str, most: usize, part: usize) -> (Vec<PacketTrace>, Replayed) {
+    replayed_with(case, "", most, part)
+}
+
+/// The same with more in the configuration.
+fn replayed_with(case: &str, more: &str, most: usize, part: usize) -> (Vec<PacketTrace>, Replayed) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/golden")
         .join(case);
-    let config = Config::load(&folder.join("sluice.yaml")).expect("a configuration");
+    let text = Config::read(&folder.join("sluice.yaml")).expect("a configuration");
+    let config = Config::parse(&format!("{text}\n{more}"), case).expect("a configuration");
     let file = std::fs::read(folder.join("trace.pcapng")).expect("a capture");
     let capture = Capture {
         file: &file,
@@ -37,6 +43,15 @@ fn the_replay_ends_when_no_more_is_wanted() {
         assert_eq!(ended.left, Some(whole.frames - ended.frames));
         assert!(ended.frames < whole.frames || most == all.len());
     }
+}
+
+/// A replay has one worker, whatever workers the slices of the configuration have.
+#[test]
+fn workers_of_slices_change_nothing() {
+    let whole = replayed("session_both_ways", usize::MAX, PART);
+    let more = "workers: {count: 2}\nslices: [{sst: 1, workers: [0]}]\n";
+    let with_slices = replayed_with("session_both_ways", more, usize::MAX, PART);
+    assert_eq!(with_slices, whole);
 }
 
 /// How far the first pass is ahead changes nothing, as long as it is.

@@ -1,5 +1,6 @@
 //! Buckets on the move under random interleavings of workers, control, packets and requests: every packet arrives,
-//! every octet is reported once, and no more of them pass than the rate allows, on any worker.
+//! every octet is reported once, and no more of them pass than the rate allows, on any worker; where slices have
+//! workers of their own, no other passes them.
 //!
 //! Real workers and real sessions, tied together as `upf::Control` does it, but in steps that the test chooses.
 
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use flow::{UrrCount, WorkerId};
+use flow::{Bucket, UrrCount, WorkerId};
 use packet::{DropReason, Teid};
 use proptest::prelude::*;
 use rules::model::{
@@ -20,7 +21,7 @@ use rules::model::{
     Precedence, UrrId, UrrUpdate, Volume,
 };
 use rules::testing::{GNB, N3_ADDRESS, UserPacket, tunnelled};
-use session::{Changes, Config, Moved, Outcome, Query, Seid, Ticket, UsageRecordEvent};
+use session::{Changes, Config, Moved, Outcome, Query, Seid, SliceWorkers, Ticket, UsageRecordEvent};
 use worker::Worker;
 
 use in_steps::{ACCESS, CORE, Room, SMF, Upf, add, cp_f_seid, frame_of, one_packet, user_packet};
@@ -117,7 +118,13 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with(SliceWorkers::default())
+    }
+
+    /// The same with slices that have workers of their own.
+    fn with(slice_workers: SliceWorkers) -> Self {
         let config = Config {
+            slice_workers,
             accept_cp_f_teids: true,
             deadline: Duration::from_secs(1_000),
             move_deadline: Duration::from_secs(1_000),
@@ -161,10 +168,9 @@ impl World {
                 size,
             } => (0..count).for_each(|_| self.send(ue, up, v6, via, size)),
             Step::Move(ue, to) => {
-                let begun = self
-                    .upf
-                    .sessions
-                    .move_bucket(self.upf.now, home(ue), WorkerId(to));
+                let bucket = self.bucket_of(ue);
+                let sessions = &mut self.upf.sessions;
+                let begun = sessions.move_bucket(self.upf.now, bucket, WorkerId(to));
                 self.moves += usize::from(begun.is_ok());
             }
             Step::Establish(ue) => self.establish(ue),
@@ -179,16 +185,25 @@ impl World {
         let had = self.upf.poll_worker(WorkerId(worker), Duration::from_micros(10));
         while let Some(frame) = self.upf.next_left() {
             self.received += 1;
-            self.arrived(frame.bytes());
+            self.arrived(WorkerId(worker), frame.bytes());
         }
         had
     }
 
-    /// A user packet has left towards the data network, or in the gNB's tunnel.
-    fn arrived(&mut self, bytes: &[u8]) {
+    /// The bucket of a UE's session, or the one that it would be in by its address.
+    fn bucket_of(&self, ue: u8) -> Bucket {
+        let session = self.ues[usize::from(ue)].session;
+        let known = session.and_then(|seid| self.upf.sessions.session(seid));
+        known.map_or_else(|| home(ue), |session| session.bucket())
+    }
+
+    /// A worker has sent a user packet towards the data network, or in the gNB's tunnel.
+    fn arrived(&mut self, worker: WorkerId, bytes: &[u8]) {
         let (up, tuple) = user_packet(bytes);
         let address = if up { tuple.addrs.src() } else { tuple.addrs.dst() };
         let number = self.ue_of(std::iter::once(address));
+        let slice = slice_of(number as u8);
+        assert!(self.upf.sessions.slice_workers().serves(worker, slice));
         let (ue, octets) = (&mut self.ues[number], tuple.total_len.into());
         add(&mut ue.passed, one_packet(up, octets));
         ue.passes(self.upf.now);
@@ -478,6 +493,25 @@ impl World {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// As below, where slices have workers of their own: each packet is passed by a worker of its session's slice.
+    #[test]
+    fn no_worker_passes_packets_of_a_slice_that_it_does_not_serve(
+        steps in prop::collection::vec(step(), 50..400),
+        first in prop::collection::vec(1..WORKERS, 1..3),
+        second in prop::option::of(prop::collection::vec(1..WORKERS, 1..3)),
+    ) {
+        let list = |ue: u8, own: Vec<u16>| {
+            let workers = own.into_iter().map(WorkerId).collect();
+            Some((slice_of(ue)?, workers))
+        };
+        let second = second.and_then(|own| list(2, own));
+        let mut world = World::with(SliceWorkers::new(list(1, first).into_iter().chain(second)));
+        (0..UES).for_each(|ue| world.establish(ue));
+        world.settle();
+        steps.iter().for_each(|step| world.act(step));
+        world.finish();
+    }
 
     #[test]
     fn no_packet_is_lost_and_no_octet_counted_twice(steps in prop::collection::vec(step(), 50..400)) {

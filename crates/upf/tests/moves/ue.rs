@@ -1,6 +1,7 @@
 //! The UEs: their addresses, tunnels and sessions, what passes of their traffic, and how much of it may.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use crate::in_steps::add;
 use flow::{Bucket, Nanos, UrrCount, bucket};
@@ -8,11 +9,11 @@ use packet::Teid;
 use rules::Predefined;
 use rules::model::{
     Aggregated, BitRates, BitsPerSecond, Multiplier, OuterHeaderCreation, Precedence, ReportingTriggers,
-    SdfFilter, SourceInterface, Urr, UrrId, UrrTerms, Volume,
+    SNssai, SdfFilter, SourceInterface, Urr, UrrId, UrrTerms, Volume,
 };
 use rules::model::{Content, PredefinedRule};
 use rules::testing::{GNB, f_teid, pdu_session};
-use session::{Changes, Choose, Moment, Seid, UsageReport};
+use session::{Changes, Choose, Moment, Seid, Subscriber, UsageReport};
 
 /// The maximum bit rate of each direction of a policed UE: 200 octets in a millisecond.
 pub const MBR: BitsPerSecond = BitsPerSecond(1_600_000);
@@ -215,7 +216,22 @@ pub fn establishment(ue: u8) -> Changes {
             }];
         }
     }
+    changes.subscriber = slice_of(ue).map(|slice| {
+        Arc::new(Subscriber {
+            s_nssai: Some(slice),
+            ..Subscriber::default()
+        })
+    });
     changes
+}
+
+/// The slice of a UE's sessions: two of them, and none of every third UE.
+pub fn slice_of(ue: u8) -> Option<SNssai> {
+    let slice = SNssai {
+        sst: ue % 3,
+        sd: SNssai::NO_SD,
+    };
+    (slice.sst > 0).then_some(slice)
 }
 
 /// The usual PDU session as changes that create it, for a UE.

@@ -20,11 +20,12 @@ use crate::values::{Problem, SliceList, SliceRow};
     )
 )]
 pub(super) async fn slices(State(service): State<Service>) -> Answer<SliceList> {
-    let groups = service.client.session_groups().await?;
+    let (groups, workers) = service.client.session_groups().await?;
     let gauges = service.gauges.as_ref();
     let totals = gauges.map(|gauges| (gauges.group_totals)()).unwrap_or_default();
     Ok(Json(SliceList {
         slices: groups.into_iter().map(|group| row(group, &totals)).collect(),
+        workers,
     }))
 }
 
