@@ -3,6 +3,7 @@
 
 use flow::VrfId;
 use session::{CpFSeid, Seid};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::absent_sessions::{AbsentSessions, RecordFault, Reserved, StoredSession};
@@ -18,7 +19,7 @@ pub(crate) struct AbsentLists {
     /// How many are to be listed.
     unlisted: usize,
     /// What packets have come for that is in no list yet.
-    keys: Vec<SessionKey>,
+    keys: BTreeSet<SessionKey>,
 }
 
 impl AbsentLists {
@@ -27,12 +28,12 @@ impl AbsentLists {
         Self {
             lists: vec![first],
             unlisted,
-            keys: Vec::new(),
+            keys: BTreeSet::new(),
         }
     }
 
     /// All others are in this list. Gives what packets have come for meanwhile.
-    pub(crate) fn complete(&mut self, rest: AbsentSessions) -> Vec<SessionKey> {
+    pub(crate) fn complete(&mut self, rest: AbsentSessions) -> BTreeSet<SessionKey> {
         self.lists.extend(Some(rest).filter(|rest| !rest.is_empty()));
         self.unlisted = 0;
         std::mem::take(&mut self.keys)
@@ -67,7 +68,7 @@ impl AbsentLists {
             SessionKey::Address(vrf, address) => self.by_address(vrf, address),
         };
         if found.is_none() && self.is_listing() && self.keys.len() < MOST_UNLISTED {
-            self.keys.push(key);
+            self.keys.insert(key);
         }
         found
     }

@@ -7,6 +7,7 @@
 use flow::{Bucket, SessionIndex, VrfId, bucket};
 use rules::network::Network;
 use rules::prefix::IpPrefix;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -32,6 +33,8 @@ struct Range {
     range: PoolRange,
     /// How many of it are held.
     used: u64,
+    /// How many were held when none was found in one of several buckets. With as many, few are tried.
+    scarce_from: u64,
 }
 
 /// What is wanted of the pools.
@@ -227,6 +230,7 @@ fn ranges(pools: &[Pool], network: &Network) -> Vec<Range> {
                 vrf: vrf?,
                 range: *range,
                 used: 0,
+                scarce_from: u64::MAX,
             })
         })
     });
@@ -407,39 +411,56 @@ impl Addresses {
         wanted: WantedBucket<'_>,
         session: SessionIndex,
     ) -> Result<UeAddress, NoAddress> {
-        let mut fault = NoAddress::NoPool;
-        for place in 0..self.ranges.len() {
-            let Some(range) = self.ranges.get(place) else {
-                break;
-            };
-            if !pools.contains(&range.pool) || !family.is_of(&range.range) {
-                continue;
-            }
-            match self.draw_from(place, wanted) {
-                Some(address) => {
-                    self.give(address, session);
-                    return Ok(address);
-                }
-                None => fault = NoAddress::Exhausted,
-            }
+        let is_one = |range: &Range| pools.contains(&range.pool) && family.is_of(&range.range);
+        let places = 0..self.ranges.len();
+        let places: SmallVec<[usize; 8]> = places.filter(|place| is_one(&self.ranges[*place])).collect();
+        if places.is_empty() {
+            return Err(NoAddress::NoPool);
         }
-        Err(fault)
+        let mut drawn = match wanted {
+            WantedBucket::Any => None,
+            wanted => places.iter().find_map(|place| self.draw_wanted(*place, wanted)),
+        };
+        drawn = drawn.or_else(|| places.iter().find_map(|place| self.draw_any(*place)));
+        let address = drawn.ok_or(NoAddress::Exhausted)?;
+        self.give(address, session);
+        Ok(address)
     }
 
-    /// A free address of the range at `place`.
-    fn draw_from(&mut self, place: usize, wanted: WantedBucket<'_>) -> Option<UeAddress> {
-        let Range { vrf, range, used, .. } = *self.ranges.get(place)?;
-        if used >= range.count() {
-            return None;
-        }
-        let is_free = |own: &Addresses, prefix| !own.is_taken((vrf, prefix), |_| true);
-        if !matches!(wanted, WantedBucket::Any) {
-            for _ in 0..DRAWS_IN_BUCKET.min(range.count().saturating_mul(8)) {
+    /// A free address of the range at `place` that is in a bucket that is wanted, as far as some are tried.
+    fn draw_wanted(&mut self, place: usize, wanted: WantedBucket<'_>) -> Option<UeAddress> {
+        let Range {
+            vrf,
+            range,
+            used,
+            scarce_from,
+            ..
+        } = *self.ranges.get(place)?;
+        let is_of_several = matches!(wanted, WantedBucket::Of(_));
+        let draws = match is_of_several && used >= scarce_from {
+            true => DRAWS as u64,
+            false => DRAWS_IN_BUCKET.min(range.count().saturating_mul(8)),
+        };
+        if used < range.count() {
+            for _ in 0..draws {
                 let prefix = range.nth(self.random.next_u64());
-                if wanted.has(bucket::of_address(prefix.address())) && is_free(self, prefix) {
+                if wanted.has(bucket::of_address(prefix.address())) && !self.is_taken((vrf, prefix), |_| true)
+                {
                     return Some((vrf, prefix));
                 }
             }
+        }
+        if is_of_several && let Some(range) = self.ranges.get_mut(place) {
+            range.scarce_from = range.scarce_from.min(used);
+        }
+        None
+    }
+
+    /// A free address of the range at `place`.
+    fn draw_any(&mut self, place: usize) -> Option<UeAddress> {
+        let Range { vrf, range, used, .. } = *self.ranges.get(place)?;
+        if used >= range.count() {
+            return None;
         }
         let start = self.random.next_u64() % range.count();
         // Of one more than are held, one is free.
@@ -447,7 +468,7 @@ impl Addresses {
         let search = (0..=used).map(|step| start.wrapping_add(step));
         let mut numbers = random.into_iter().chain(search);
         numbers
-            .find(|number| is_free(self, range.nth(*number)))
+            .find(|number| !self.is_taken((vrf, range.nth(*number)), |_| true))
             .map(|number| (vrf, range.nth(number)))
     }
 
@@ -624,6 +645,20 @@ mod tests {
             addresses.draw(&[PoolId(1)], Family::Ipv4, WantedBucket::Any, A),
             Err(NoAddress::NoPool)
         );
+    }
+
+    #[test]
+    fn a_wanted_bucket_is_looked_for_in_all_ranges_before_another_one_is_taken() {
+        let first = |number: u8| bucket::of_address(Ipv4Addr::new(10, 45, 0, number).into());
+        let wanted = first(8);
+        let others = (2..=5).find(|number| first(*number) == wanted);
+        assert_eq!(others, None, "the first range has none in it");
+        let mut addresses = addresses(vec![ipv4(2, 5), ipv4(8, 8)]);
+        let mut draw = || addresses.draw(&[POOL], Family::Ipv4, WantedBucket::One(wanted), A);
+        let (_, prefix) = draw().unwrap();
+        assert_eq!(prefix.address(), IpAddr::from([10, 45, 0, 8]));
+        let rest: Vec<bool> = (0..5).map(|_| draw().is_ok()).collect();
+        assert_eq!(rest, [true, true, true, true, false]);
     }
 
     #[test]

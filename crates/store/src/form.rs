@@ -118,8 +118,8 @@ impl fmt::Display for TooLong {
 
 impl std::error::Error for TooLong {}
 
-/// Where a value is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// Where a value is. What was written later is greater.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location {
     /// The number of the segment.
     pub(crate) segment: u64,

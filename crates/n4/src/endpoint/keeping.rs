@@ -16,7 +16,7 @@ use crate::report_outbox::ReportOutbox;
 use crate::session_transfer::{ImportError, pending_of};
 
 /// What leads to a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SessionKey {
     /// A G-PDU to one of our addresses.
     Tunnel(LocalId, Teid),
@@ -110,9 +110,9 @@ impl Endpoint {
     }
 
     /// All other sessions that are to come. Gives what packets have come for meanwhile that was in no list.
-    pub fn restore_rest(&mut self, mut rest: AbsentSessions) -> Vec<SessionKey> {
+    pub fn restore_rest(&mut self, mut rest: AbsentSessions) -> impl Iterator<Item = SessionKey> + use<> {
         self.reserve(&mut rest);
-        self.absent.complete(rest)
+        self.absent.complete(rest).into_iter()
     }
 
     fn reserve(&mut self, absent: &mut AbsentSessions) {
@@ -133,7 +133,8 @@ impl Endpoint {
         let (oldest_ms, mut over) = (self.shared.oldest_response_ms(now), Vec::new());
         for record in responses {
             let seid = Seid(record.seid);
-            if self.absent.has(seid) || record.unix_ms < oldest_ms {
+            let has_come = self.shared.sessions.session(seid).is_some();
+            if has_come || self.absent.has(seid) || record.unix_ms < oldest_ms {
                 over.push(seid);
             } else {
                 over.extend(self.shared.kept_responses.keep_deleted(now, seid));

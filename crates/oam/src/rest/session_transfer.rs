@@ -57,6 +57,13 @@ impl SessionExport {
             let _ = reply.send(Err("another export is under way".into()));
             return;
         }
+        let (absent, _) = control.session_keeping(now).restored();
+        if absent > 0 {
+            let words =
+                format!("{absent} sessions of the store are yet to be restored: try again when all are");
+            let _ = reply.send(Err(words));
+            return;
+        }
         match control.session_transfer(now).begin_node_export(how) {
             Ok(()) => self.0 = Stage::Exporting(how, reply),
             Err(error) => drop(reply.send(Err(error.to_string()))),

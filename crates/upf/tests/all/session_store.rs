@@ -319,6 +319,41 @@ fn the_last_usage_of_a_session_outlives_a_crash_between_its_end_and_its_response
     assert_eq!(reported, received);
 }
 
+/// The store has the response to a deletion, and not the end of its session: the session counts, whether it has come
+/// before the response is looked at or is yet to come. Else its SMF would be told that it is gone, and it would stay.
+#[test]
+fn the_response_to_a_deletion_counts_only_where_its_session_is_gone() {
+    for comes_before in [false, true] {
+        let store = MemoryStore::default();
+        let mut world = World::keeping(2, SESSIONS, 87);
+        world.keep_in(&store);
+        world.smf.start(world.now);
+        world.until(State::Established);
+        let before = store.copy();
+        world.smf.release(world.now);
+        world.until(State::Released);
+        assert_eq!(
+            (store.sessions(), store.responses().len()),
+            (0, SESSIONS as usize)
+        );
+        store.put_back(before);
+        restart(&mut world, &store, 2, 88);
+        let absent = store.absent(world.control.network(), 88);
+        world.control.session_keeping(world.now).restore(absent, 0);
+        if comes_before {
+            until_restored(&mut world);
+        }
+        let mut keeping = world.control.session_keeping(world.now);
+        keeping.restore_responses(store.responses());
+        until_restored(&mut world);
+        for _ in 0..10 {
+            world.step();
+        }
+        assert_eq!(store.sessions(), SESSIONS as usize);
+        assert_eq!(store.responses().len(), 0, "comes before: {comes_before}");
+    }
+}
+
 #[test]
 fn sessions_of_the_build_before_come_back_and_are_written_anew() {
     let store = MemoryStore::default();

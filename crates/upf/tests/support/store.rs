@@ -57,6 +57,9 @@ impl State {
     }
 }
 
+/// What a store had.
+pub struct Copied(BTreeMap<Key, (Vec<u8>, Vec<u8>)>);
+
 /// The disk, which outlives a world.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore(Arc<Mutex<State>>);
@@ -96,6 +99,16 @@ impl MemoryStore {
         let responses = responses.filter(|(key, _)| matches!(key, Key::Response(_)));
         let decode = |octets: &[u8]| ResponseRecord::decode(octets).expect("a response");
         responses.map(|(_, (_, octets))| decode(octets)).collect()
+    }
+
+    /// What it has.
+    pub fn copy(&self) -> Copied {
+        Copied(self.state().durable.clone())
+    }
+
+    /// It has all of this, beside what has come since: the ends of what was there came to no end.
+    pub fn put_back(&self, copied: Copied) {
+        self.state().durable.extend(copied.0);
     }
 
     /// How many sessions it has.

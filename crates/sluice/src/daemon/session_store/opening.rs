@@ -177,7 +177,11 @@ fn open_in(
     let Sorted { first, rest } = Sorted::of(&recovered);
     let unlisted = rest.clone().count();
     log_recovered(&recovered, (first.len(), unlisted), read_ms);
-    let of_rest = store.reader().map_err(|error| error.to_string())?;
+    let mut of_rest = store.reader().map_err(|error| error.to_string())?;
+    // What keeps this build from reading them is found before the daemon begins, and before it writes.
+    rest.clone()
+        .take(1)
+        .try_for_each(|live| check_session(&live, &mut of_rest))?;
     let listed = list_sessions(first.iter().cloned(), reader, network)?;
     debug!(
         ms = begin.elapsed().as_millis() as u64,
@@ -196,7 +200,7 @@ fn open_in(
 
 /// The sessions of a store.
 struct Sorted<'r, R> {
-    /// Those that have counted something of late, unless they are very many.
+    /// Those of which what they have counted was written last.
     first: Vec<LiveSession<'r>>,
     /// The others.
     rest: R,
@@ -204,18 +208,15 @@ struct Sorted<'r, R> {
 
 impl<'r> Sorted<'r, ()> {
     fn of(recovered: &'r Recovered) -> Sorted<'r, impl Iterator<Item = LiveSession<'r>> + Clone> {
-        let all = recovered.sessions().enumerate();
-        let active = all.clone().filter(|(_, live)| live.usage.is_some());
-        let mut first = Vec::new();
-        let mut end = 0;
-        for (place, live) in active.take(MOST_FIRST) {
-            first.push(live);
-            end = place + 1;
-        }
-        let rest = all.filter(move |(place, live)| live.usage.is_none() || *place >= end);
+        let mut written: Vec<_> = recovered.sessions().filter_map(|live| live.usage).collect();
+        let oldest = match written.len().checked_sub(MOST_FIRST) {
+            Some(others) if others > 0 => *written.select_nth_unstable(others).1,
+            _ => Location::default(),
+        };
+        let is_first = move |live: &LiveSession<'_>| live.usage.is_some_and(|usage| usage >= oldest);
         Sorted {
-            first,
-            rest: rest.map(|(_, live)| live),
+            first: recovered.sessions().filter(is_first).collect(),
+            rest: recovered.sessions().filter(move |live| !is_first(live)),
         }
     }
 }
@@ -272,16 +273,11 @@ fn list_sessions<'r>(
     let places = sessions.clone().map(|live| (live.location, live.usage));
     let places: Vec<_> = places.collect();
     // One says it for all: a build that reads another revision has never written here.
-    if let Some((first, _)) = places.first()
-        && let Ok(record) = reader.read(first)
-    {
-        check_revision(&record)?;
-    }
-    let heads = sessions.map(|live| {
-        let head = SessionHead::decode(live.head);
-        let head = head.map_err(|error| format!("the session {:#018x}: {error}", live.seid))?;
-        Ok((head, live.usage.is_some()))
-    });
+    sessions
+        .clone()
+        .take(1)
+        .try_for_each(|live| check_session(&live, &mut reader))?;
+    let heads = sessions.map(|live| Ok((head_of(&live)?, live.usage.is_some())));
     let most = places.len();
     let records = Box::new(StoredRecords {
         reader,
@@ -289,6 +285,20 @@ fn list_sessions<'r>(
         logged: 0,
     });
     AbsentSessions::list(network, heads, most, records, Random::from_seed(seed).next_u64())
+}
+
+/// Whether this build reads this session's record and head.
+fn check_session(live: &LiveSession<'_>, reader: &mut DirectoryReader) -> Result<(), String> {
+    head_of(live)?;
+    match reader.read(&live.location) {
+        Ok(record) => check_revision(&record),
+        // It is found to be so when it is to come.
+        Err(_) => Ok(()),
+    }
+}
+
+fn head_of<'r>(live: &LiveSession<'r>) -> Result<SessionHead<'r>, String> {
+    SessionHead::decode(live.head).map_err(|error| format!("the session {:#018x}: {error}", live.seid))
 }
 
 /// Whether this build reads records of this revision. Where it does not, it would give every session up.
