@@ -85,6 +85,7 @@ pub fn session_groups(control: &Control) -> impl Iterator<Item = GroupCounts> + 
 }
 
 /// The workers of each slice that has some of its own, and at the end those of all other sessions.
+#[must_use]
 pub fn slice_workers(control: &Control) -> Vec<SliceWorkersRow> {
     let sessions = control.endpoint().sessions();
     let known = sessions.slice_workers();
