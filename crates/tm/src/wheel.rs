@@ -281,6 +281,9 @@ mod tests {
                     let is_far = due - since > (SLOW_SLOTS as u64 - 2) << SLOW_SHIFT;
                     prop_assert!(due <= now || is_far, "early: {due} at {now}");
                 }
+                let mut ahead = Vec::new();
+                wheels.look_ahead(&chunks, now, |_, number| ahead.push(number));
+                prop_assert!(ahead.iter().all(|number| waiting.iter().any(|of| of.0 == *number)));
                 for (_, due, since, _) in &waiting {
                     let late = if due - since < FAST_REACH { 1 << FAST_SHIFT } else { 1 << SLOW_SHIFT };
                     prop_assert!(*due + late > now, "late: {due} at {now}");

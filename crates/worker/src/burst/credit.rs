@@ -19,7 +19,7 @@ const _: () = assert!(IN_FLIGHT == u128::BITS as usize);
 /// The counts of one packet: what is needed of its verdict to take them back.
 #[derive(Clone, Copy)]
 pub(crate) struct Charge {
-    /// As those of [`Verdict`].
+    /// As the fields of a [`Verdict`](flow::Verdict) of these names.
     urrs: u64,
     block: BlockRef,
     /// 0: it has counted nothing.
