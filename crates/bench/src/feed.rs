@@ -31,7 +31,8 @@ pub const BUFFERS: usize = 2 * WINDOW + 4 * BURST;
 #[repr(align(64))]
 struct Room([u8; ROOM]);
 
-/// A buffer like an mbuf.
+/// A buffer like an mbuf. What is in the first line of an mbuf is beside the pointer here: a worker that moves buffers
+/// moves more octets than it would move of pointers.
 pub struct Buf {
     room: Box<Room>,
     start: u16,
@@ -40,12 +41,16 @@ pub struct Buf {
     tail: u16,
     port: PortId,
     charge: ChargeId,
-    /// One more than the index of the sample; 0: not a sample.
+    /// One more than the index of the sample, 0: not a sample; and [`FRESH`].
     sample: u32,
-    fresh: bool,
     /// What a port remembers of the packet.
     mark: u64,
 }
+
+/// In what a buffer has of its sample: the packet is the first of its flow.
+const FRESH: u32 = 1 << 31;
+
+const _: () = assert!(size_of::<Buf>() == 32);
 
 impl Buf {
     pub(crate) fn new() -> Self {
@@ -57,7 +62,6 @@ impl Buf {
             port: PortId(0),
             charge: ChargeId::NONE,
             sample: 0,
-            fresh: false,
             mark: 0,
         }
     }
@@ -90,7 +94,15 @@ impl Buf {
 
     pub(crate) fn renew(&mut self) {
         (self.start, self.end) = (HEADROOM as u16, HEADROOM as u16);
-        (self.tail, self.sample, self.fresh) = (0, 0, false);
+        (self.tail, self.sample) = (0, 0);
+    }
+
+    const fn is_fresh(&self) -> bool {
+        self.sample & FRESH != 0
+    }
+
+    const fn sample(&self) -> u32 {
+        self.sample & !FRESH
     }
 }
 
@@ -311,7 +323,7 @@ impl Feed {
             buf.end = (HEADROOM + size.min(CONTIGUOUS)) as u16;
             buf.tail = size.saturating_sub(CONTIGUOUS) as u16;
             buf.port = PortId(side as u16);
-            buf.fresh = drawn.fresh;
+            buf.sample = if drawn.fresh { FRESH } else { 0 };
             if let Some(room) = buf.room.0.get_mut(HEADROOM..HEADROOM + HEADERS) {
                 template.write(room, &flow, flow.session, *identity);
             }
@@ -323,16 +335,16 @@ impl Feed {
     #[cold]
     fn take_sample(&mut self, buf: &mut Buf) {
         let place = self.samples.add(Sample::new(buf.port, buf.data(), buf.len()));
-        buf.sample = place.map_or(0, |place| place as u32 + 1);
+        buf.sample = buf.sample & FRESH | place.map_or(0, |place| place as u32 + 1);
     }
 
     fn give_back(&mut self, out: &mut Batch<Buf>, port: Option<PortId>) {
         for buf in out.drain() {
-            if buf.sample != 0 {
+            if buf.sample() != 0 {
                 self.samples
-                    .finish(buf.sample as usize - 1, port, buf.data(), buf.len());
+                    .finish(buf.sample() as usize - 1, port, buf.data(), buf.len());
             }
-            let class = usize::from(buf.fresh);
+            let class = usize::from(buf.is_fresh());
             match port {
                 Some(_) => self.counts.sent[class] += 1,
                 None => self.counts.freed[class] += 1,

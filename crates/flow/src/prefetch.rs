@@ -52,6 +52,12 @@ pub fn either<T, U>(condition: bool, items: (&[T], usize), others: (&[U], usize)
     read_at(core::hint::select_unpredictable(condition, item, other));
 }
 
+/// Asks for the line `octets` before `items` to be read and written later.
+#[inline(always)]
+pub fn before_to_write(items: &[u8], octets: usize) {
+    write_at(items.as_ptr().wrapping_sub(octets).cast());
+}
+
 /// Asks for the first line of `item` to be read and written later.
 #[inline(always)]
 pub fn write<T: ?Sized>(item: &T) {

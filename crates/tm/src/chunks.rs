@@ -136,6 +136,26 @@ impl Chunks {
             .then(|| self.chunks[chunk].numbers[at % ROOM as usize])
     }
 
+    /// Asks for the first chunk of a list.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, list: Fifo) {
+        prefetch::nth(&self.chunks, place(list.front).0);
+    }
+
+    /// The numbers in the first chunk of a list, in order.
+    #[inline(always)]
+    pub(crate) fn first_of(&self, list: Fifo) -> &[u32] {
+        let (chunk, at) = place(list.front);
+        let end = match list.back as usize / 16 {
+            last if last == chunk => list.back as usize % 16,
+            _ => ROOM as usize,
+        };
+        self.chunks
+            .get(chunk)
+            .and_then(|chunk| chunk.numbers.get(at..end))
+            .unwrap_or_default()
+    }
+
     /// Takes the first number. A list that is empty then has no chunk.
     #[inline]
     pub(crate) fn pop(&mut self, list: &mut Fifo) -> Option<u32> {
@@ -229,6 +249,9 @@ mod tests {
                 let ahead = ahead % 15;
                 prop_assert_eq!(chunks.ahead(lists[list], ahead), model[list].get(ahead as usize).copied());
                 prop_assert_eq!(chunks.front(lists[list]), model[list].front().copied());
+                let first = chunks.first_of(lists[list]);
+                prop_assert_eq!(first.is_empty(), model[list].is_empty());
+                prop_assert!(model[list].iter().take(first.len()).eq(first));
                 prop_assert_eq!(lists[list].is_empty(), model[list].is_empty());
             }
         }

@@ -89,7 +89,21 @@ struct Wheel {
     /// The first slot that may have something, counted from time 0 on. Nothing is put before it.
     cursor: u64,
     count: usize,
+    /// The slot of the time at which was [looked ahead](Self::look_ahead).
+    looked: u64,
 }
+
+/// How soon something is due, for who asks for its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Soon {
+    /// At the next call, if that comes as long after this one as this after the one before.
+    Next,
+    /// At the one after that.
+    Later,
+}
+
+/// Slots that are looked at for each [`Soon`], at most.
+const MOST_AHEAD: u64 = 32;
 
 impl Wheel {
     fn new(slots: usize, shift: u32) -> Result<Self, OutOfMemory> {
@@ -99,6 +113,7 @@ impl Wheel {
             shift,
             cursor: 0,
             count: 0,
+            looked: 0,
         })
     }
 
@@ -158,6 +173,25 @@ impl Wheel {
         number
     }
 
+    /// Calls `each` with what will be due at the next calls, of each slot as much as is in one chunk, and asks for the
+    /// chunks of those after them. It changes nothing else, and misses what is put there later.
+    fn look_ahead(&mut self, chunks: &Chunks, now: u64, mut each: impl FnMut(Soon, u32)) {
+        let first = (now >> self.shift) + 1;
+        let step = (first - 1).saturating_sub(self.looked).min(MOST_AHEAD);
+        self.looked = first - 1;
+        if self.count == 0 {
+            return;
+        }
+        let list = |slot: u64| self.lists[slot as usize & (self.lists.len() - 1)];
+        for slot in first..first + step {
+            let numbers = chunks.first_of(list(slot)).iter();
+            numbers.for_each(|number| each(Soon::Next, *number));
+            let numbers = chunks.first_of(list(slot + step)).iter();
+            numbers.for_each(|number| each(Soon::Later, *number));
+            chunks.prefetch(list(slot + 2 * step));
+        }
+    }
+
     fn due(&self) -> Option<u64> {
         self.soonest().map(|slot| slot << self.shift)
     }
@@ -208,6 +242,12 @@ impl Wheels {
         self.fast.pop(chunks, now).or_else(|| self.slow.pop(chunks, now))
     }
 
+    /// Calls `each` with what will be due soon, of what has not long to wait.
+    #[inline]
+    pub(crate) fn look_ahead(&mut self, chunks: &Chunks, now: u64, each: impl FnMut(Soon, u32)) {
+        self.fast.look_ahead(chunks, now, each);
+    }
+
     /// When something is due.
     pub(crate) fn due(&self) -> Option<u64> {
         let (fast, slow) = (self.fast.due(), self.slow.due());
@@ -241,6 +281,9 @@ mod tests {
                     let is_far = due - since > (SLOW_SLOTS as u64 - 2) << SLOW_SHIFT;
                     prop_assert!(due <= now || is_far, "early: {due} at {now}");
                 }
+                let mut ahead = Vec::new();
+                wheels.look_ahead(&chunks, now, |_, number| ahead.push(number));
+                prop_assert!(ahead.iter().all(|number| waiting.iter().any(|of| of.0 == *number)));
                 for (_, due, since, _) in &waiting {
                     let late = if due - since < FAST_REACH { 1 << FAST_SHIFT } else { 1 << SLOW_SHIFT };
                     prop_assert!(*due + late > now, "late: {due} at {now}");

@@ -246,6 +246,23 @@ impl Blocks {
         is_live.then(|| (read_line.session(), forward_of(read_line, objects, slot)))
     }
 
+    /// The session of a block, from the line that packets of the direction need anyway; `None` without a block.
+    #[inline(always)]
+    pub fn session_in(&self, block: BlockRef, direction: Direction) -> Option<SessionIndex> {
+        let line = (block.0 as usize).wrapping_add(read_line_at(direction));
+        let read_line = self.lines.get(line)?.read_line();
+        (read_line.generation & ALIVE != 0).then(|| read_line.session())
+    }
+
+    /// The group of the session of a block, from the line that packets of the direction need anyway; `None` without a
+    /// block.
+    #[inline]
+    pub fn group_in(&self, block: BlockRef, direction: Direction) -> Option<SessionGroupId> {
+        let line = (block.0 as usize).wrapping_add(read_line_at(direction));
+        let read_line = self.lines.get(line)?.read_line();
+        (read_line.generation & ALIVE != 0).then(|| read_line.group())
+    }
+
     /// Whether a flow entry that names this block and generation is valid.
     #[inline(always)]
     pub fn is_live(&self, block: BlockRef, generation: u32, direction: Direction) -> bool {

@@ -29,11 +29,24 @@ impl Manager {
     /// Takes packets of a port that may leave now, as many as `out` holds; returns how many there were.
     #[inline]
     pub fn dequeue(&mut self, port: NodeId, now: Nanos, out: &mut [Departure]) -> usize {
+        self.dequeue_ahead(port, now, out, |_| ())
+    }
+
+    /// The same. `ahead` gets slots whose packets may leave soon, for a caller that asks for the memory of what it
+    /// keeps there: not all of them, some more than once, and some that are in no use.
+    #[inline]
+    pub fn dequeue_ahead(
+        &mut self,
+        port: NodeId,
+        now: Nanos,
+        out: &mut [Departure],
+        mut ahead: impl FnMut(Slot),
+    ) -> usize {
         let now = self.at(now);
-        self.wake_due(now);
+        self.wake_due(now, &mut ahead);
         let mut count = 0;
         while count < out.len() {
-            if !self.next(port.0, now) {
+            if !self.next(port.0, now, &mut ahead) {
                 break;
             }
             out[count] = self.taken;
@@ -44,13 +57,13 @@ impl Manager {
 
     /// Takes the next packet of a port; whether there is one.
     #[inline]
-    fn next(&mut self, port: u16, now: u64) -> bool {
+    fn next(&mut self, port: u16, now: u64, ahead: &mut impl FnMut(Slot)) -> bool {
         while let Some(node) = self.nodes.get(usize::from(port)).and_then(Option::as_ref) {
             if node.ready == 0 || node.parent.is_some() || !node.bucket.conforms(node.since, now) {
                 return false;
             }
             let class = node.ready.trailing_zeros() as usize;
-            if self.serve(port, class, now) != 0 {
+            if self.serve(port, class, now, ahead) != 0 {
                 return true;
             }
         }
@@ -58,18 +71,18 @@ impl Manager {
     }
 
     /// Takes a packet of this class below a node, and returns its octets; 0: there is none, and its ring is empty.
-    fn serve(&mut self, node: u16, class: usize, now: u64) -> u32 {
+    fn serve(&mut self, node: u16, class: usize, now: u64, ahead: &mut impl FnMut(Slot)) -> u32 {
         while let Some(of) = &mut self.nodes[usize::from(node)] {
             let Some(first) = self.chunks.front(of.rings[class]) else {
                 of.ready &= !(1 << class);
                 return 0;
             };
             let (turn, octets) = match Entry::from_number(first) {
-                Entry::Node(child) => self.serve_node(child, class, now),
+                Entry::Node(child) => self.serve_node(child, class, now, ahead),
                 Entry::Ue(ue) => {
                     let ring = of.rings[class];
                     if !ring.is_short(14) {
-                        self.look_ahead(ring, class);
+                        self.look_ahead(ring, class, ahead);
                     }
                     self.serve_ue(ue, class, now)
                 }
@@ -99,7 +112,7 @@ impl Manager {
 
     /// Asks for what the next ones of a ring need. Those of a short one were asked for when they came.
     #[inline(never)]
-    fn look_ahead(&self, ring: Fifo, class: usize) {
+    fn look_ahead(&self, ring: Fifo, class: usize, ahead: &mut impl FnMut(Slot)) {
         if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 14).map(Entry::from_number) {
             prefetch::nth_to_write(&self.ues, ue as usize);
         }
@@ -115,6 +128,7 @@ impl Manager {
             let line = of.line((of.ready() & of.of_class[class]).trailing_zeros() as u8);
             if let Some(queue) = self.queues.of.get(line) {
                 prefetch::nth_to_write(&self.packets.of, queue.head as usize);
+                ahead(Slot(queue.head));
             }
         }
     }
@@ -140,7 +154,7 @@ impl Manager {
     }
 
     /// The turn of a node in its parent's ring.
-    fn serve_node(&mut self, node: u16, class: usize, now: u64) -> Taken {
+    fn serve_node(&mut self, node: u16, class: usize, now: u64, ahead: &mut impl FnMut(Slot)) -> Taken {
         let Some(of) = &mut self.nodes[usize::from(node)] else {
             return (Turn::Leaves, 0);
         };
@@ -153,7 +167,7 @@ impl Manager {
                 return (Turn::Back, 0);
             }
         }
-        let octets = self.serve(node, class, now);
+        let octets = self.serve(node, class, now, ahead);
         let Some(of) = &mut self.nodes[usize::from(node)] else {
             return (Turn::Leaves, octets);
         };

@@ -3,16 +3,17 @@
 use flow::{Nanos, prefetch};
 
 use super::Manager;
-use crate::ids::NodeId;
+use crate::ids::{NodeId, Slot};
 use crate::node::Entry;
+use crate::wheel::Soon;
 
 /// UEs and queues that are asked for together, so that they come from memory at the same time.
 const TOGETHER: usize = 32;
 
 impl Manager {
-    /// Puts all that may send again in the rings.
+    /// Puts all that may send again in the rings. `ahead`: see [`dequeue_ahead`](Self::dequeue_ahead).
     #[inline]
-    pub(super) fn wake_due(&mut self, now: u64) {
+    pub(super) fn wake_due(&mut self, now: u64, ahead: &mut impl FnMut(Slot)) {
         loop {
             let mut due = [0; TOGETHER];
             let mut count = 0;
@@ -33,22 +34,42 @@ impl Manager {
             }
             for number in &due[..count] {
                 if let Entry::Ue(ue) = Entry::from_number(*number) {
-                    self.prefetch_first(ue);
+                    self.prefetch_first(ue, ahead);
                 }
             }
             if count < TOGETHER {
-                return;
+                return self.foresee(now);
             }
         }
     }
 
     /// Asks for the first packet of a UE.
     #[inline(always)]
-    fn prefetch_first(&self, ue: u32) {
+    fn prefetch_first(&self, ue: u32, ahead: &mut impl FnMut(Slot)) {
         let of = &self.ues[ue as usize];
         if let Some(queue) = self.queues.of.get(of.line(of.ready().trailing_zeros() as u8 & 7)) {
             prefetch::nth_to_write(&self.packets.of, queue.head as usize);
+            ahead(Slot(queue.head));
         }
+    }
+
+    /// Asks for what will wait no longer at the next calls, so that it comes from memory while the caller does
+    /// something else.
+    #[inline]
+    fn foresee(&mut self, now: u64) {
+        let (ues, queues, shapers) = (&self.ues, &self.queues.of, &self.shapers);
+        self.wheels.look_ahead(&self.chunks, now, |soon, number| {
+            match Entry::from_number(number) {
+                Entry::Ue(ue) if soon == Soon::Later => prefetch::nth_to_write(ues, ue as usize),
+                Entry::Ue(ue) => {
+                    let of = &ues[ue as usize];
+                    let place = of.backlog.trailing_zeros() as u8 & 7;
+                    prefetch::nth_to_write(queues, of.line(place));
+                }
+                Entry::Shaper(shaper) => prefetch::nth_to_write(shapers, shaper as usize),
+                Entry::Node(_) => {}
+            }
+        });
     }
 
     /// What waited for its time.

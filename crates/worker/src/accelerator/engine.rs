@@ -427,6 +427,10 @@ impl<I: Io> Engine<I> {
         self.set_strangers_aside();
         self.lookup(origin, now);
         self.screen(flags, now);
+        if let Some(queues) = &self.aside.queues {
+            let queueing = &queues.queueing;
+            queueing.look_ahead(&self.burst.packets, &self.burst.descriptors, &self.blocks);
+        }
         self.apply_rules(flags, now);
         self.send_burst(now);
     }

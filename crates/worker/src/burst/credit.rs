@@ -6,7 +6,7 @@
 //! ([`Charges::credit_back`]). A mark is a bit of the record itself, so no loss is without room, and a burst has fewer
 //! packets than there are records, so no marked record is overwritten.
 
-use flow::{Blocks, Direction, Installed, SessionGroupId, Verdict};
+use flow::{BlockRef, Blocks, Direction, Installed, SessionGroupId};
 
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Descriptor, Kind};
@@ -16,14 +16,23 @@ use crate::io::ChargeId;
 const IN_FLIGHT: usize = 2 * BURST;
 const _: () = assert!(IN_FLIGHT == u128::BITS as usize);
 
-/// The counts of one packet.
+/// The counts of one packet: what is needed of its verdict to take them back.
 #[derive(Clone, Copy)]
 pub(crate) struct Charge {
-    verdict: Verdict,
+    /// As the fields of a [`Verdict`](flow::Verdict) of these names.
+    urrs: u64,
+    block: BlockRef,
+    /// 0: it has counted nothing.
+    generation: u32,
+    content: u16,
     octets: u16,
-    kind: Kind,
     group: CountedIn,
+    direction: Direction,
+    /// It is no user packet, but a message of a tunnel.
+    is_relayed: bool,
 }
+
+const _: () = assert!(size_of::<Charge>() == 24, "there are very many");
 
 /// In the total of which session group a packet counts, one of its octets and direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,20 +57,29 @@ impl CountedIn {
 impl Charge {
     /// Nothing.
     pub const NONE: Self = Self {
-        verdict: Verdict::NONE,
+        urrs: 0,
+        block: BlockRef(0),
+        generation: 0,
+        content: 0,
         octets: 0,
-        kind: Kind::None,
         group: CountedIn::NOTHING,
+        direction: Direction::Uplink,
+        is_relayed: false,
     };
 
     /// What a packet has counted.
     #[inline(always)]
     pub fn of(descriptor: &Descriptor) -> Self {
+        let verdict = &descriptor.verdict;
         Self {
-            verdict: descriptor.verdict,
+            urrs: verdict.urrs,
+            block: verdict.block,
+            generation: verdict.generation,
+            content: verdict.content,
             octets: descriptor.octets,
-            kind: descriptor.kind,
             group: CountedIn::BY_BLOCK,
+            direction: verdict.direction(),
+            is_relayed: descriptor.kind == Kind::Relayed,
         }
     }
 
@@ -88,58 +106,55 @@ impl Charge {
     fn counted_in(&self, blocks: &Blocks) -> Option<(SessionGroupId, Direction)> {
         match self.group {
             CountedIn::BY_BLOCK if self.is_of_user() => {
-                let group = blocks.group(self.verdict.block)?;
-                Some((group, self.verdict.direction()))
+                let group = blocks.group_in(self.block, self.direction)?;
+                Some((group, self.direction))
             }
             known => known.get(),
         }
     }
 
     /// Whether it is a user packet of a session.
-    fn is_of_user(&self) -> bool {
-        self.verdict.is_some() && self.kind != Kind::Relayed
+    const fn is_of_user(&self) -> bool {
+        self.generation != 0 && !self.is_relayed
     }
 
     /// What it has counted: in which slots of its block, as which direction, how many octets. `None`: nothing.
     pub fn counted(&self) -> Option<(u64, Direction, u16)> {
         self.is_of_user()
-            .then(|| (self.verdict.urrs, self.verdict.direction(), self.octets))
+            .then_some((self.urrs, self.direction, self.octets))
     }
 
     /// The direction of the packet.
     pub const fn direction(&self) -> Direction {
-        self.verdict.direction()
+        self.direction
     }
 
     /// Takes back what is in the counters in these slots: the packet goes to another worker, to count there. Its
     /// content stays counted here.
     pub fn leave(&mut self, blocks: &mut Blocks, slots: u64) {
-        let (verdict, octets) = (&mut self.verdict, self.octets.into());
-        verdict.urrs &= slots;
-        verdict.content = 0;
-        let is_counted = verdict.is_some() && self.kind != Kind::Relayed;
-        let direction = verdict.direction();
-        if !is_counted || !blocks.uncount(verdict.block, verdict.generation, verdict.urrs, direction, octets)
-        {
-            *verdict = Verdict::NONE;
+        self.urrs &= slots;
+        self.content = 0;
+        let (direction, octets) = (self.direction, self.octets.into());
+        if !self.is_of_user() || !blocks.uncount(self.block, self.generation, self.urrs, direction, octets) {
+            (self.urrs, self.block, self.generation) = (0, BlockRef(0), 0);
+            self.direction = Direction::Uplink;
         }
     }
 
     /// It counts in this block from now on: where the worker that it comes from had the counter in slot n, that in
     /// `slots[n]`.
     pub fn arrive(&mut self, installed: Installed, slots: &[Option<u8>]) {
-        let verdict = &mut self.verdict;
-        if !verdict.is_some() {
+        if self.generation == 0 {
             return;
         }
         let counted = slots
             .iter()
             .enumerate()
-            .filter(|(slot, _)| verdict.urrs >> slot & 1 == 1);
-        verdict.urrs = counted.fold(0, |urrs, (_, slot)| {
+            .filter(|(slot, _)| self.urrs >> slot & 1 == 1);
+        self.urrs = counted.fold(0, |urrs, (_, slot)| {
             urrs | slot.map_or(0, |slot| 1 << (slot & 63))
         });
-        (verdict.block, verdict.generation) = (installed.block, installed.generation);
+        (self.block, self.generation) = (installed.block, installed.generation);
     }
 
     /// Subtracts the counts from the counters of URRs and contents, and from the total of its session's group.
@@ -153,15 +168,13 @@ impl Charge {
 
     /// The same of a packet that [waits](Self::wait).
     pub fn credit_back_waiting(&self, blocks: &mut Blocks) {
-        let verdict = &self.verdict;
         if !self.is_of_user() {
             return;
         }
-        let (direction, octets) = (verdict.direction(), self.octets.into());
-        blocks.uncount(verdict.block, verdict.generation, verdict.urrs, direction, octets);
-        if verdict.content != 0 {
-            let of = (verdict.block, verdict.generation);
-            blocks.uncount_content(of.0, of.1, verdict.content, direction, octets);
+        let (direction, octets) = (self.direction, self.octets.into());
+        blocks.uncount(self.block, self.generation, self.urrs, direction, octets);
+        if self.content != 0 {
+            blocks.uncount_content(self.block, self.generation, self.content, direction, octets);
         }
     }
 }

@@ -36,7 +36,7 @@ use tm::{AqmTimes, Arrival, Class, Departure, Ecn, Limits, LossReason, Manager, 
 
 use self::moved_queues::{ArrivingSessions, MovedPacket, MovedQueues};
 use self::nodes::Nodes;
-use self::packets::{Lost, Output, Record, Waiting};
+use self::packets::{Lost, Output, Record, Room, Waiting};
 use self::reports::{Reports, drop_reason};
 use self::session_queues::SessionQueues;
 use self::tally::Tally;
@@ -58,6 +58,9 @@ const MOST_NODES: u16 = Egress::MOST_NODES;
 
 /// What is worth a turn of a session or of a queue with weight 1, in octets.
 const QUANTUM: u16 = 1_500;
+
+/// Octets of a frame's new headers that are before those it came with, at most, without options.
+const HEADERS: usize = 44;
 
 /// A packet of the burst that is to wait.
 #[derive(Clone, Copy)]
@@ -82,7 +85,7 @@ pub(crate) struct Queueing<B> {
     /// By session, for each direction.
     sessions: Vec<[SessionQueues; 2]>,
     /// By slot.
-    waiting: Vec<Option<Waiting<B>>>,
+    waiting: Vec<Room<B>>,
     /// Those that leave in fragments, by slot: few.
     splits: HashMap<u32, FragmentSpec, foldhash::quality::RandomState>,
     /// Queues that sessions have, and may have.
@@ -198,7 +201,9 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             nodes,
             largest,
             sessions: vec![[SessionQueues::NONE; 2]; sessions],
-            waiting: std::iter::repeat_with(|| None).take(limits.packets).collect(),
+            waiting: std::iter::repeat_with(|| Room::EMPTY)
+                .take(limits.packets)
+                .collect(),
             splits: HashMap::default(),
             queues: 0,
             most_queues: limits.queues.max(1),
@@ -265,7 +270,6 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         yellow: u64,
         sessions: &mut impl Plans,
     ) {
-        self.look_ahead(descriptors, sessions.blocks());
         for (index, (packet, descriptor)) in packets.iter().zip(&mut *descriptors).enumerate() {
             self.chosen[index % BURST] = self.choice(packet, descriptor, sessions);
             if let Some(chosen) = &mut self.chosen[index % BURST] {
@@ -290,15 +294,24 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         }
     }
 
-    /// Asks for the lines that say which queues sessions have.
-    #[inline]
-    fn look_ahead(&self, descriptors: &[Descriptor], blocks: &Blocks) {
-        let verdicts = descriptors.iter().map(|descriptor| &descriptor.verdict);
-        for verdict in verdicts.filter(|verdict| verdict.is_some()) {
+    /// Asks for the lines that say which queues sessions have, and for those that outer headers are written to: before
+    /// rules are applied.
+    #[inline(never)]
+    pub fn look_ahead(&self, packets: &[B], descriptors: &[Descriptor], blocks: &Blocks) {
+        for (packet, descriptor) in packets.iter().zip(descriptors) {
+            let verdict = &descriptor.verdict;
+            if !verdict.is_some() {
+                continue;
+            }
             let direction = verdict.direction();
-            let found = blocks.session_and_forward(verdict.block, verdict.forward, direction);
-            if let Some(lines) = found.and_then(|(session, _)| self.sessions.get(session.index())) {
+            let Some(session) = blocks.session_in(verdict.block, direction) else {
+                continue;
+            };
+            if let Some(lines) = self.sessions.get(session.index()) {
                 prefetch::read(&lines[direction as usize]);
+            }
+            if direction == Direction::Downlink {
+                prefetch::before_to_write(packet.data(), HEADERS);
             }
         }
     }
@@ -478,7 +491,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         self.note_losses(now);
         match queued {
             Ok(slot) => {
-                self.waiting[slot.index()] = Some(waiting);
+                self.waiting[slot.index()].put(waiting);
                 if let Some(split) = split {
                     self.splits.insert(slot.0, split);
                 }

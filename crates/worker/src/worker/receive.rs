@@ -231,6 +231,13 @@ impl<I: Io> Worker<I> {
         if self.offload.is_some() {
             self.divert(now);
         }
+        if let Some(queueing) = &self.deferred.queueing {
+            queueing.look_ahead(
+                &self.burst.packets,
+                &self.burst.descriptors,
+                &self.sessions.blocks,
+            );
+        }
         self.apply_rules(flags, now);
         if let Some(nat) = &mut self.nat {
             nat.translate(&mut self.burst, &mut self.sessions.blocks);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use flow::{Blocks, Nanos, PortId, SessionIndex, prefetch};
 use packet::{DropReason, PacketBuf};
+use tm::Slot;
 
 use super::Queueing;
 use super::packets::{Departing, Record};
@@ -42,7 +43,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     pub fn depart<I: Io<Buf = B>>(&mut self, exit: &mut Exit<'_, I>, now: Nanos) {
         self.send(exit, now);
         for _ in 0..BURSTS + self.outputs.len() {
-            if !self.take_turns(now) {
+            if !self.take_turns(exit, now) {
                 break;
             }
             self.send(exit, now);
@@ -50,30 +51,41 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         self.note_losses(now);
     }
 
-    /// Takes a burst of each port's node out of its queues, where few of it wait for the port. Whether there were any.
-    fn take_turns(&mut self, now: Nanos) -> bool {
+    /// Takes a burst of each port's node out of its queues, where few of it wait for the port, and sends what has
+    /// nothing before it. Whether there were any.
+    fn take_turns<I: Io<Buf = B>>(&mut self, exit: &mut Exit<'_, I>, now: Nanos) -> bool {
         let mut any = false;
         for place in 0..self.nodes.ports.len() {
             let room = BURST.saturating_sub(self.standing[place]);
             let node = self.nodes.ports[place];
-            let taken = self.manager.dequeue(node, now, &mut self.departures[..room]);
-            any |= taken > 0;
             // They came long ago, and are no longer in the cache.
-            for departure in &self.departures[..taken] {
-                if let Some(waiting) = self.waiting.get(departure.slot.index()) {
-                    prefetch::whole(waiting);
+            let waiting = &self.waiting;
+            let ask = |slot: Slot| {
+                if let Some(room) = waiting.get(slot.index()) {
+                    prefetch::whole(room);
                 }
-            }
+            };
+            let departures = &mut self.departures[..room];
+            let taken = self.manager.dequeue_ahead(node, now, departures, ask);
+            any |= taken > 0;
+            departures[..taken]
+                .iter()
+                .for_each(|departure| ask(departure.slot));
+            let mut port = None;
             for index in 0..taken {
-                self.depart_one(index, place, now);
+                self.depart_one(index, place, &mut port, now);
+            }
+            if let Some(port) = port {
+                self.send_gathered(port, exit.lags.carrier(port), exit, now);
             }
         }
         any
     }
 
-    /// Moves a packet from its queue to the line before its port.
+    /// Moves a packet from its queue into the batch, if that is for its port, or empty, and nothing stands before the
+    /// port; else behind what stands there.
     #[inline]
-    fn depart_one(&mut self, index: usize, place: usize, now: Nanos) {
+    fn depart_one(&mut self, index: usize, place: usize, port: &mut Option<PortId>, now: Nanos) {
         let departure = self.departures[index];
         let Some(mut waiting) = self.take(departure.slot) else {
             return;
@@ -89,6 +101,16 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             false => self.splits.remove(&departure.slot.0),
         };
         self.standing[place] += 1;
+        if split.is_none() && self.is_next(waiting.port) && port.is_none_or(|port| port == waiting.port) {
+            *port = Some(waiting.port);
+            self.records.push(Record {
+                charge: waiting.charge,
+                session: waiting.session,
+                node: Some(place as u8),
+            });
+            let _ = self.batch.push(waiting.packet);
+            return;
+        }
         let departing = waiting.departing(split);
         self.stand(Departing {
             node: Some(place as u8),
@@ -104,6 +126,13 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             _ => ourselves,
         };
         self.outputs[place].queue.push_back(departing);
+    }
+
+    /// Whether a packet would be the next one of a port that it has come for.
+    #[inline]
+    fn is_next(&self, port: PortId) -> bool {
+        let ourselves = self.outputs.len() - 1;
+        port.recirculations() == 0 && port.index() < ourselves && self.outputs[port.index()].queue.is_empty()
     }
 
     /// Whether packets stand before a port.
@@ -149,26 +178,10 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     fn send_by<I: Io<Buf = B>>(&mut self, port: PortId, exit: &mut Exit<'_, I>, now: Nanos) {
         let way = exit.lags.carrier(port);
         while !self.outputs[port.index()].queue.is_empty() {
-            let (queue, batch) = (&mut self.outputs[port.index()].queue, &mut self.batch);
-            let is_split = gather(queue, batch, &mut self.records);
-            let gathered = batch.len();
-            let can = exit.tx.send_batch(exit.io, exit.stats, way, batch);
-            let left = batch.len();
-            for record in self.records.drain(..gathered - left) {
-                record.charge.count_group(exit.blocks);
-                if let Some(tally) = &mut self.tally {
-                    tally.take(record.session, &record.charge);
-                }
-                if let Some(node) = record.node {
-                    self.standing[usize::from(node)] -= 1;
-                }
-            }
-            put_back(queue, batch, &mut self.records, port);
-            if gathered > left {
-                self.outputs[port.index()].stuck = None;
-            }
-            if !can || left > 0 {
-                return self.note_stuck(port, !can, now);
+            let queue = &mut self.outputs[port.index()].queue;
+            let is_split = gather(queue, &mut self.batch, &mut self.records);
+            if !self.send_gathered(port, way, exit, now) {
+                return;
             }
             if let Some(departing) = is_split.then(|| self.next_of(port.index())).flatten() {
                 self.note_left(departing.session, &departing.charge);
@@ -180,6 +193,39 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                     .send_departing(exit.io, exit.stats, exit.blocks, departing, exit.fragmenter);
             }
         }
+    }
+
+    /// Sends the batch, whose packets are for a port and leave by `way`. What that does not take stands before the
+    /// port, in front. Whether it took all.
+    fn send_gathered<I: Io<Buf = B>>(
+        &mut self,
+        port: PortId,
+        way: PortId,
+        exit: &mut Exit<'_, I>,
+        now: Nanos,
+    ) -> bool {
+        let (output, batch) = (&mut self.outputs[port.index()], &mut self.batch);
+        let gathered = batch.len();
+        let can = exit.tx.send_batch(exit.io, exit.stats, way, batch);
+        let left = batch.len();
+        for record in self.records.drain(..gathered - left) {
+            record.charge.count_group(exit.blocks);
+            if let Some(tally) = &mut self.tally {
+                tally.take(record.session, &record.charge);
+            }
+            if let Some(node) = record.node {
+                self.standing[usize::from(node)] -= 1;
+            }
+        }
+        put_back(&mut output.queue, batch, &mut self.records, port);
+        if gathered > left {
+            output.stuck = None;
+        }
+        let took_all = can && left == 0;
+        if !took_all {
+            self.note_stuck(port, !can, now);
+        }
+        took_all
     }
 
     /// A port has not taken all: what stands before it is lost if that is so for long, or if it is down.

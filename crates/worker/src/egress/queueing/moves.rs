@@ -14,7 +14,7 @@ use tm::{Held, Slot, UeState};
 
 use super::Queueing;
 use super::moved_queues::{MovedPacket, MovedPlan, MovedQueues};
-use super::packets::Departing;
+use super::packets::{Departing, Room};
 use super::session_queues::SessionQueues;
 use super::sessions::has_same_queues;
 use crate::io::PacketMetadata;
@@ -67,7 +67,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         let reports = &mut self.reports;
         let mut take = |held: Held| {
             reports.end(held.slot, QueueEnd::Moved, now);
-            let waiting = all.get_mut(held.slot.index()).and_then(Option::take);
+            let waiting = all.get_mut(held.slot.index()).and_then(Room::take);
             if let (Some(waiting), Some(place)) = (waiting, line.place_of(held.queue)) {
                 packets.push(MovedPacket {
                     direction,

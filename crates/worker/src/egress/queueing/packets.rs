@@ -19,7 +19,36 @@ pub(super) struct Waiting<B> {
     pub user: u16,
 }
 
-const _: () = assert!(size_of::<Waiting<u64>>() == 56, "there are very many");
+/// Room for a packet that waits: one cache line, where buffers are pointers.
+#[repr(align(64))]
+pub(super) struct Room<B>(Option<Waiting<B>>);
+
+const _: () = assert!(
+    size_of::<Room<std::num::NonZero<u64>>>() == 64,
+    "there are very many"
+);
+
+impl<B> Room<B> {
+    /// Nothing waits there.
+    pub const EMPTY: Self = Self(None);
+
+    /// What waits there.
+    pub const fn get_mut(&mut self) -> Option<&mut Waiting<B>> {
+        self.0.as_mut()
+    }
+
+    /// Puts a packet there.
+    #[inline(always)]
+    pub fn put(&mut self, waiting: Waiting<B>) {
+        self.0 = Some(waiting);
+    }
+
+    /// Takes the packet out.
+    #[inline(always)]
+    pub const fn take(&mut self) -> Option<Waiting<B>> {
+        self.0.take()
+    }
+}
 
 impl<B> Waiting<B> {
     /// It waits no more.

@@ -11,7 +11,7 @@ use tm::{Aqm, Class, NodeId, QueueId, QueueRates, QueueSpec, Shaper, UeId, UeSpe
 use super::Queueing;
 use super::moved_queues::{MovedPacket, MovedQueues};
 use super::nodes::shaper;
-use super::packets::{Departing, Waiting};
+use super::packets::{Departing, Room, Waiting};
 use super::session_queues::SessionQueues;
 use crate::burst::credit::Charge;
 use crate::control_channel::QueueStatus;
@@ -61,7 +61,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             let queues = (0..line.len()).map(|place| line.at(place));
             for queue in queues {
                 let held = self.manager.held(queue, |slot| {
-                    if let Some(waiting) = waiting.get_mut(slot.index()).and_then(Option::as_mut) {
+                    if let Some(waiting) = waiting.get_mut(slot.index()).and_then(Room::get_mut) {
                         waiting.charge.arrive(installed, &slots);
                     }
                 });
@@ -197,7 +197,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             let removed = self.manager.remove_ue(ue, now, |held| {
                 let is_marked = held.marks_ce;
                 reports.end(held.slot, end.unwrap_or(QueueEnd::Left { is_marked }), now);
-                if let Some(mut waiting) = waiting.get_mut(held.slot.index()).and_then(Option::take) {
+                if let Some(mut waiting) = waiting.get_mut(held.slot.index()).and_then(Room::take) {
                     if held.marks_ce {
                         waiting.mark();
                     }

@@ -7,6 +7,7 @@ use rules::image::EgressQueues;
 use tm::UeState;
 
 use super::Queueing;
+use super::packets::Room;
 use super::session_queues::SessionQueues;
 use crate::io::PacketMetadata;
 use crate::trace::report::QueueEnd;
@@ -53,7 +54,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             let removed = self.manager.remove_ue(ue, now, |held| {
                 let is_marked = held.marks_ce;
                 reports.end(held.slot, QueueEnd::Left { is_marked }, now);
-                let Some(mut waiting) = waiting.get_mut(held.slot.index()).and_then(Option::take) else {
+                let Some(mut waiting) = waiting.get_mut(held.slot.index()).and_then(Room::take) else {
                     return;
                 };
                 if is_marked {

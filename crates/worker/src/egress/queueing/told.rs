@@ -8,7 +8,7 @@ use rules::image::EgressQueues;
 use tm::{Aqm, Manager, NodeId, NodeSpec, Shaper, TmError, WredProfile};
 
 use super::nodes::{NodeClass, Nodes};
-use super::packets::OF_NO_SESSION;
+use super::packets::{OF_NO_SESSION, Room};
 use super::tally::Tally;
 use super::{Queueing, manager};
 use crate::EgressLimits;
@@ -157,7 +157,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             let waiting = &mut self.waiting;
             for place in 0..line.len() {
                 let held = self.manager.held(line.at(place), |slot| {
-                    if let Some(waiting) = waiting.get_mut(slot.index()).and_then(Option::as_mut) {
+                    if let Some(waiting) = waiting.get_mut(slot.index()).and_then(Room::get_mut) {
                         change(&mut waiting.charge);
                     }
                 });
