@@ -26,8 +26,10 @@
 //! was unresolved, when it is found.
 
 mod aside;
+mod asking;
 mod config;
 mod engine;
+mod engine_asking;
 mod engine_tables;
 mod exceptions;
 mod flow_accounts;
@@ -40,8 +42,10 @@ mod screening;
 mod settling;
 mod tables;
 
+pub use self::asking::AskingStats;
 pub use self::config::EngineConfig;
 pub use self::engine::{Engine, EngineStats};
+pub(crate) use self::engine_asking::is_layer4;
 pub use self::engine_tables::EngineTables;
 pub use self::exceptions::Exception;
 pub use self::node::{Node, NodeConfig, NodeError, NodeStats, NodeView};

@@ -4,9 +4,11 @@ use flow::slab::OutOfMemory;
 use flow::{Blocks, KeyFields, Millisecond, Nanos, PortId, SessionIndex, Tick};
 use packet::{DropReason, PacketBuf};
 use rtrb::Consumer;
+use rules::classifier::Key;
 use transport::Adjacencies;
 
 use crate::accelerator::aside::Aside;
+use crate::accelerator::asking::{Asking, AskingLimits, AskingStats};
 use crate::accelerator::config::EngineConfig;
 use crate::accelerator::exceptions::{Exception, Exceptions};
 use crate::accelerator::flow_accounts::FlowCounts;
@@ -69,7 +71,7 @@ pub struct Engine<I: Io> {
     pub(super) config: EngineConfig,
     pub(super) stats: Stats,
     access: AccessCounts,
-    burst: Burst<I::Buf>,
+    pub(super) burst: Burst<I::Buf>,
     /// What the host gave back and is not passed through the stages yet.
     reinjected: Batch<I::Buf>,
     pub(super) blocks: Blocks,
@@ -105,6 +107,8 @@ pub struct EngineStats<'a> {
     pub host: PortStats,
     /// Flows that settle, and have.
     pub settling: SettlingStats,
+    /// Packets that wait for answers of the host, and have.
+    pub asking: AskingStats,
     /// Packets that wait in queues, or before a port that takes none.
     pub queued: usize,
     /// Flow entries in the tables.
@@ -160,13 +164,21 @@ impl<I: Io> Engine<I> {
                 io,
             },
             aside: Aside {
-                exceptions: Exceptions::new(config.max_exceptions, config.held_packets_per_flow.into()),
+                exceptions: Exceptions::new(config.max_exceptions, most_at_once(&config)),
                 settling: Settling::new(SettlingLimits {
                     flows: config.max_settling,
                     packets: config.held_packets,
                     packets_per_flow: config.held_packets_per_flow,
                     time: config.settling_time,
                 }),
+                asking: Asking::new(AskingLimits {
+                    keys: config.max_asking,
+                    packets: config.asked_packets,
+                    packets_per_key: config.asked_packets_per_key,
+                    time: config.asking_time,
+                }),
+                is_answering: false,
+                excepted: Vec::with_capacity(2 * crate::BURST),
                 queues: match &config.queues {
                     Some(limits) => Some(Box::new(EngineQueues::new(limits, ports, config.max_sessions)?)),
                     None => None,
@@ -190,6 +202,9 @@ impl<I: Io> Engine<I> {
             self.settle(slot, now);
         }
         self.aside.settling.forget_void(now);
+        if self.aside.asking.is_on() {
+            self.end_waits(now);
+        }
         for port in (0..self.ports.io.ports()).map(|port| PortId(port as u16)) {
             if port != self.config.host_port {
                 self.take_from(port);
@@ -281,6 +296,7 @@ impl<I: Io> Engine<I> {
             exceptions_waiting: self.aside.exceptions.len(),
             host: self.host,
             settling: self.aside.settling.stats(),
+            asking: self.aside.asking.stats(),
             queued: self.queued(),
             flows: self.flows.len(),
             dead_flows: self.flows.dead(),
@@ -363,6 +379,9 @@ impl<I: Io> Engine<I> {
         let is_in = self
             .flows
             .put(&self.blocks, flow, entry, &mut accounts, Tick::of(now));
+        if is_in {
+            self.aside.asking.release(&given.key, given.fields());
+        }
         is_in.then_some(()).ok_or(PutError::Full)
     }
 
@@ -373,7 +392,10 @@ impl<I: Io> Engine<I> {
             return;
         };
         match self.write(&given, now) {
-            Ok(()) => self.release(slot, now),
+            Ok(()) => {
+                self.pass_released(now);
+                self.release(slot, now);
+            }
             Err(PutError::Full) => {
                 self.aside.settling.make_void(slot, now);
                 self.aside.except_held(slot, &mut self.stats);
@@ -410,7 +432,7 @@ impl<I: Io> Engine<I> {
     }
 
     /// Passes the packets of the burst through all stages, and what of them recirculates.
-    fn pass(&mut self, origin: Origin, now: Nanos) {
+    pub(super) fn pass(&mut self, origin: Origin, now: Nanos) {
         self.process(origin, now);
         while self.ports.tx.has_recirculated() {
             self.ports.tx.take_recirculated(&mut self.burst.packets);
@@ -503,14 +525,21 @@ impl<I: Io> Engine<I> {
                 flags if flags.any(PacketFlags::STALE) => Reason::Stale,
                 _ => Reason::NoFlow,
             };
-            let settles = self.settle_or_not(index, origin, now);
-            let fate = settles.unwrap_or(host(reason));
+            // What is kept of its ends came before it.
+            let kept = self.kept_or_not(index, origin);
+            let fate = match kept.or_else(|| self.settle_or_not(index, origin, reason, now)) {
+                Some(fate) => fate,
+                None if origin == Origin::Network && self.aside.asking.is_on() => {
+                    self.ask_or_not(index, now).unwrap_or(host(reason))
+                }
+                None => host(reason),
+            };
             self.burst.descriptors[index].fate = fate;
         }
     }
 
     /// What becomes of a packet whose flow settles: open, with the verdict of its flow, if the host has given it back.
-    fn settle_or_not(&mut self, index: usize, origin: Origin, now: Nanos) -> Option<Fate> {
+    fn settle_or_not(&mut self, index: usize, origin: Origin, reason: Reason, now: Nanos) -> Option<Fate> {
         if self.aside.settling.is_empty() {
             return None;
         }
@@ -531,8 +560,9 @@ impl<I: Io> Engine<I> {
                 self.aside.settling.touch(slot, now);
                 Some(Fate::Open)
             }
-            Origin::Network if self.aside.settling.holds(slot) => Some(Fate::Defer(Deferral::Settling(slot))),
-            Origin::Network => None,
+            _ if self.aside.settling.holds(slot) => Some(Fate::Defer(Deferral::Settling(slot))),
+            // Those before it have gone to the host.
+            _ => Some(host(reason)),
         }
     }
 
@@ -555,15 +585,16 @@ impl<I: Io> Engine<I> {
     }
 
     /// Drops exceptions that found no room.
-    fn drop_rejected(&mut self) {
+    pub(super) fn drop_rejected(&mut self) {
         while let Some(Rejected { packet, reason }) = self.aside.take_rejected() {
             self.ports.drop(&mut self.stats, packet, reason);
         }
     }
 
     /// A packet that the host gave back is an exception.
-    pub(super) fn take_again(&mut self, packet: I::Buf, reason: Reason, hops: u8) {
+    pub(super) fn take_again(&mut self, packet: I::Buf, flow: &Key, reason: Reason, hops: u8) {
         self.stats.inbox += 1;
+        self.aside.asking.note_whole(flow);
         self.stats.handed_over += u64::from(self.aside.exceptions.push(packet, reason, hops));
         self.drop_rejected();
     }
@@ -710,6 +741,9 @@ impl<I: Io> Engine<I> {
         self.ports
             .tx
             .transmit(&mut self.ports.io, &mut self.stats, transmission);
+        if !self.aside.excepted.is_empty() {
+            self.note_excepted();
+        }
         if self.aside.queues.is_some() {
             self.drop_lost_in_queues();
         }
@@ -720,16 +754,23 @@ impl<I: Io> Engine<I> {
     }
 }
 
+/// Packets that may become exceptions at once.
+fn most_at_once(config: &EngineConfig) -> usize {
+    usize::from(config.held_packets_per_flow) + usize::from(config.asked_packets_per_key) + crate::BURST
+}
+
 /// Where the packets of a burst come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
+pub(super) enum Origin {
     /// A port, or a recirculation; or they were held behind what the host gave back.
     Network,
     /// The host gives them back.
     Host,
+    /// They were kept until the host had answered: what finds no flow all the same goes to it.
+    Answered,
 }
 
-const fn host(reason: Reason) -> Fate {
+pub(super) const fn host(reason: Reason) -> Fate {
     Fate::Defer(Deferral::Host(reason))
 }
 

@@ -4,6 +4,7 @@
 //! these first, then lets the agent carry out requests and the engine pass packets, and sends what is for the host:
 //! control frames before all others, exceptions, and behind them a marker if flows were put that came with packets.
 
+mod answers;
 mod config;
 mod frames;
 mod stats;
@@ -16,7 +17,7 @@ use flow::Nanos;
 use flow::contract::{Epoch, Refusal};
 use flow::table_backend::TableBackend;
 use offload::channel::{Channel, MAX_MTU, Random, Role};
-use offload::exception::{Class, MAX_HOPS, Marker, Reason, ReplayWindow, Send, Through};
+use offload::exception::{Class, MAX_HOPS, Marker, QuestionsWriter, Reason, ReplayWindow, Send, Through};
 use offload::in_band::{Agent, greeting};
 use packet::PacketBuf;
 
@@ -66,6 +67,7 @@ struct HostLink<I: Io> {
     marker_again: Nanos,
     stats: NodeStats,
     scratch: Vec<u8>,
+    questions: QuestionsWriter,
 }
 
 impl<I: Io> Node<I> {
@@ -99,6 +101,7 @@ impl<I: Io> Node<I> {
                 marker_again: Nanos::ZERO,
                 stats: NodeStats::default(),
                 scratch: Vec::with_capacity(MAX_CONTROL),
+                questions: QuestionsWriter::default(),
             },
             received: Batch::new(),
             out: Batch::new(),
@@ -113,12 +116,14 @@ impl<I: Io> Node<I> {
         let engine = self.link.engine_mut();
         let report = engine.poll(now);
         self.link.tell_reached();
-        let sent = self.send_control(now) + self.send_exceptions(now) + self.send_marker(now);
+        let sent = self.send_control(now) + self.send_questions();
+        let sent = sent + self.send_exceptions(now) + self.send_marker(now);
         let stats = self.engine().stats();
         PollReport {
             rx: report.rx + received,
             tx: report.tx + sent,
-            waiting: (stats.settling.held + stats.exceptions_waiting + stats.queued) as u64,
+            waiting: (stats.settling.held + stats.asking.held + stats.exceptions_waiting + stats.queued)
+                as u64,
             ..report
         }
     }
@@ -238,7 +243,7 @@ impl<I: Io> Node<I> {
         let is_lost = link.echoed + 1 < link.marker
             && now >= link.marker_again
             && link.engine_mut().stats().settling.flows > 0;
-        let is_due = link.is_marker_due || is_lost;
+        let is_due = link.is_marker_due || is_lost || link.engine_mut().wants_marker(now);
         let Some(envelope) = link.envelope().filter(|_| is_due) else {
             return 0;
         };
@@ -263,6 +268,8 @@ impl<I: Io> Node<I> {
             link.marker += 1;
             link.is_marker_due = false;
             link.marker_again = now + MARKER_AGAIN;
+            let next = link.marker as u32;
+            link.engine_mut().marker_sent(next, now);
         }
         sent
     }
@@ -294,7 +301,12 @@ impl<I: Io> HostLink<I> {
         if self.contacts != self.agent.stats().contacts {
             self.contacts = self.agent.stats().contacts;
             self.replay = ReplayWindow::default();
+            self.engine_mut().give_up_asking(now);
             self.engine_mut().give_up_settling();
+        }
+        let asks = self.agent.is_served() && self.agent.host().answers();
+        if asks != self.engine_mut().asks() {
+            self.engine_mut().set_asking(asks, now);
         }
     }
 
@@ -342,6 +354,7 @@ impl<I: Io> HostLink<I> {
             Some(Said::Through(through, header)) => {
                 self.pass_through(frame, begin + header, &through, now);
             }
+            Some(Said::Answers(header, answers)) => self.take_answers(header.counter, answers, now),
         }
     }
 
@@ -350,6 +363,7 @@ impl<I: Io> HostLink<I> {
         if number > self.echoed && number < self.marker {
             self.echoed = number;
             self.stats.echoes += 1;
+            self.engine_mut().marker_echoed(number as u32);
             self.engine_mut().settled(number as u32, now);
         }
     }
@@ -364,16 +378,22 @@ impl<I: Io> HostLink<I> {
         self.engine_mut().send(send.port, frame, now);
     }
 
-    /// A packet that brings its flow along, behind `begin` octets: the flow is put, and the packet passes by it.
-    fn pass_through(&mut self, mut frame: I::Buf, begin: usize, through: &Through, now: Nanos) {
+    /// Whether an authentic frame is of this contact, and was not there before.
+    fn is_new(&mut self, counter: u64) -> bool {
         // A contact of which the agent does not know yet begins with nothing.
         let is_of_contact = self.agent.is_served() && self.agent.channel().stats().contacts == self.contacts;
         if !is_of_contact {
             self.stats.forged += 1;
-            return;
+            return false;
         }
-        if !self.replay.take(through.counter) {
-            self.stats.replayed += 1;
+        let is_new = self.replay.take(counter);
+        self.stats.replayed += u64::from(!is_new);
+        is_new
+    }
+
+    /// A packet that brings its flow along, behind `begin` octets: the flow is put, and the packet passes by it.
+    fn pass_through(&mut self, mut frame: I::Buf, begin: usize, through: &Through, now: Nanos) {
+        if !self.is_new(through.counter) {
             return;
         }
         let is_port = self.engine_mut().is_of_network(through.port);
@@ -397,7 +417,8 @@ impl<I: Io> HostLink<I> {
             Err(_) => Reason::NoSession,
         };
         self.stats.refused += 1;
-        self.engine_mut().give_again(frame, reason, hops, now);
+        self.engine_mut()
+            .give_again(frame, &through.flow.key, (reason, hops), now);
     }
 
     /// The frame of an exception; `None` where it cannot be one, which is counted.

@@ -62,6 +62,8 @@ pub(crate) enum Deferral {
     /// The packets of its flow that are on their way to the host and back; the flow is in this slot of those that
     /// settle at this accelerator.
     Settling(u32),
+    /// The host's answer to what this accelerator has asked about the first packet of its ends, which is in this slot.
+    Asking(u32),
 }
 
 /// What kind of packet it is, as far as the stages go separate ways.
@@ -176,6 +178,16 @@ impl Keys {
                 self.v6[index % BURST] = key;
                 Family::V6
             }
+        }
+    }
+
+    /// The whole key of the user packet at `index`.
+    #[inline]
+    pub fn whole(&self, index: usize, family: Family) -> Option<Key> {
+        match family {
+            Family::None => None,
+            Family::V4 => Some(Key::V4(self.v4[index % BURST])),
+            Family::V6 => Some(Key::V6(self.v6[index % BURST])),
         }
     }
 
