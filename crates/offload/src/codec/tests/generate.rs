@@ -721,5 +721,6 @@ pub fn message() -> impl Strategy<Value = Message> {
             false => notice.into(),
         }),
         1 => capabilities().prop_map(Message::Capabilities),
+        1 => any::<u8>().prop_map(|flags| Message::HostCapabilities(HostCapabilities::of_flags(flags))),
     ]
 }

@@ -690,6 +690,10 @@ fn capabilities() -> Vec<(&'static str, Message)> {
             "capabilities-local",
             Message::Capabilities(Capabilities::local(1_000, 2_000, 300)),
         ),
+        (
+            "host-capabilities",
+            Message::HostCapabilities(HostCapabilities::new(true)),
+        ),
     ]
 }
 
