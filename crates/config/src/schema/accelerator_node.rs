@@ -142,7 +142,9 @@ impl AcceleratorQuestionsConfig {
     #[must_use]
     pub fn packets(&self, buffers: u64) -> u64 {
         let most = (buffers / 8).min(4_096);
-        self.packets.as_ref().map_or(most, |packets| packets.value.value())
+        self.packets
+            .as_ref()
+            .map_or(most, |packets| packets.value.value())
     }
 }
 

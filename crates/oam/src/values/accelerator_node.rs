@@ -383,10 +383,14 @@ pub(crate) mod tests {
              host        requests: 0, events: 0; packets with their flow: 0, refused: 0; packets sent: 0\n\
              \x20           lost: 0, discarded: 0, forged: 0, replayed: 0, malformed: 0, foreign: 0\n\
              settling    0 packets wait; settled: 3, timed out: 0\n\
+             questions   5 packets wait for 2 answers; asked: 1,000, flows: 900, whole: 80, timed out: 18, late: 1, \
+             no room: 6\n\
              queues      12 of 131,072; packets that wait: 5 of 16,384\n\
              \x20           priority 7: waiting 5, left 2,000, 2,000 µs each, marked 17, queue_full 9\n\
              dropped     meter_red 2\n"
         );
+        status.questions.is_answered = false;
+        assert!(status.text().contains("questions   the host answers none\n"));
         status.host = None;
         assert!(status.text().starts_with("contact     NONE: no host decides"));
     }

@@ -162,7 +162,9 @@ fn answers_are_canonical(sealed: &SealedAnswers<'_>, octets: &[u8]) -> bool {
     let (header, answers) = opened.unwrap();
     let mut writer = AnswersWriter::default();
     for answer in answers {
-        let Ok((number, answer)) = answer else { return false };
+        let Ok((number, answer)) = answer else {
+            return false;
+        };
         assert_eq!(writer.add(number, &answer, usize::MAX), Ok(true));
     }
     let mut written = Vec::new();

@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use crate::codec::Message;
+use crate::codec::{HostCapabilities, Message};
 
 fn direction() -> impl Strategy<Value = Direction> {
     any::<bool>().prop_map(|down| Direction::BOTH[usize::from(down)])

@@ -10,7 +10,7 @@ use flow::meter::{
 use flow::*;
 
 use super::document;
-use crate::codec::{Message, decode, encode};
+use crate::codec::{HostCapabilities, Message, decode, encode};
 
 const SESSION: Subject = Subject::Session(SessionIndex(0x0000_0105));
 
