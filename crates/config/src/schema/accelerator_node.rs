@@ -112,8 +112,8 @@ impl Default for AcceleratorLimitsConfig {
     }
 }
 
-/// First packets of flows that an accelerator keeps until its host has answered. The host sees their first octets; where
-/// it does not answer, or there is no room, it gets them whole.
+/// First packets of flows that an accelerator keeps until its host has answered. The host sees their first octets;
+/// where it does not answer, or there is no room, it gets them whole.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AcceleratorQuestionsConfig {

@@ -45,3 +45,22 @@ pub(super) fn frame_of(octets: &[u8], length: u16) -> Result<&[u8], CodecError> 
         .get(..usize::from(length))
         .ok_or(CodecError::Short { field: "frame" })
 }
+
+/// Behind the Ethernet header, and within the frame.
+pub(super) const fn user_packet_within(length: u16) -> Field {
+    Field::new(
+        "user packet",
+        Bound::RangeOr(14, (length as u64).saturating_sub(1), 0),
+    )
+}
+
+/// Behind the beginning of the user packet, and within the frame.
+pub(super) const fn layer4_within(user_packet: Option<u16>, length: u16) -> Field {
+    match user_packet {
+        None => Field::zero("layer 4"),
+        Some(begin) => Field::new(
+            "layer 4",
+            Bound::RangeOr(begin as u64 + 1, (length as u64).saturating_sub(1), 0),
+        ),
+    }
+}

@@ -3,12 +3,13 @@
 use flow::{Nanos, PortId};
 
 use super::fields::{
-    EXCEPTION, FRAME_LENGTH, FROM_ACCELERATOR, HOPS, MARKER, frame_of, put_start, take_start,
+    EXCEPTION, FRAME_LENGTH, FROM_ACCELERATOR, HOPS, MARKER, frame_of, layer4_within, put_start, take_start,
+    user_packet_within,
 };
 use super::marker::Marker;
 use super::questions::Questions;
 use super::reason::Reason;
-use crate::codec::{Bound, CodecError, Field, PORT, Reader, Writer};
+use crate::codec::{CodecError, Field, PORT, Reader, Writer};
 
 const CLASS: Field = Field::most("class", 2);
 const CLASSES: &[Class] = &[Class::Urgent, Class::High, Class::Normal];
@@ -114,25 +115,6 @@ impl Exception {
             hint: from.u32(&HINT)?,
             received: Nanos(from.u64(&RECEIVED)?),
         })
-    }
-}
-
-/// Behind the Ethernet header, and within the frame.
-pub(super) const fn user_packet_within(length: u16) -> Field {
-    Field::new(
-        "user packet",
-        Bound::RangeOr(14, (length as u64).saturating_sub(1), 0),
-    )
-}
-
-/// Behind the beginning of the user packet, and within the frame.
-pub(super) const fn layer4_within(user_packet: Option<u16>, length: u16) -> Field {
-    match user_packet {
-        None => Field::zero("layer 4"),
-        Some(begin) => Field::new(
-            "layer 4",
-            Bound::RangeOr(begin as u64 + 1, (length as u64).saturating_sub(1), 0),
-        ),
     }
 }
 

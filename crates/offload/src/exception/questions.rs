@@ -2,8 +2,7 @@
 
 use flow::PortId;
 
-use super::fields::{FRAME_LENGTH, QUESTIONS, VERSION};
-use super::from_accelerator::{layer4_within, user_packet_within};
+use super::fields::{FRAME_LENGTH, QUESTIONS, VERSION, layer4_within, user_packet_within};
 use crate::codec::{Bound, CodecError, Field, PORT, Reader, Writer};
 
 const COUNT: Field = Field::new("questions", Bound::Range(1, u8::MAX as u64));

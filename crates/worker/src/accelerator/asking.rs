@@ -10,8 +10,8 @@
 //! A flow goes one way at a time. What has gone to the host whole comes back through it, so nothing of the same session
 //! is kept or put by an answer until all of it has come back: each [bucket](Asking::bucket) of sessions remembers the
 //! marker that was sent behind the last packet that went whole, and is clear when that one, or a later one, was echoed.
-//! There is room for all buckets from the start, so that what finds no room here is remembered, too. Sessions that share
-//! a bucket go whole together; that costs time alone.
+//! There is room for all buckets from the start, so that what finds no room here is remembered, too. Sessions that
+//! share a bucket go whole together; that costs time alone.
 //!
 //! All is bounded: keys, packets, packets of a key, their time.
 
@@ -441,8 +441,8 @@ impl<B: PacketBuf> Asking<B> {
     }
 }
 
-/// Whether this is the turn of what is kept in its slot now. Those of one moment share a turn: none is asked about twice
-/// in a slot at a time.
+/// Whether this is the turn of what is kept in its slot now. Those of one moment share a turn, which is the same to all
+/// that ask.
 fn is_turn(slots: &[Pending], (slot, due): (u32, Nanos)) -> bool {
     slots
         .get(slot as usize)

@@ -108,6 +108,11 @@ impl EngineConfig {
         }
     }
 
+    /// Packets that may become exceptions at once.
+    pub(super) fn most_at_once(&self) -> usize {
+        usize::from(self.held_packets_per_flow) + usize::from(self.asked_packets_per_key) + crate::BURST
+    }
+
     /// What the network does not say of its interfaces.
     pub(super) fn interfaces(&self) -> InterfaceSettings {
         InterfaceSettings {

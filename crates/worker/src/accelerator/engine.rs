@@ -8,14 +8,15 @@ use rules::classifier::Key;
 use transport::Adjacencies;
 
 use crate::accelerator::aside::Aside;
-use crate::accelerator::asking::{Asking, AskingLimits, AskingStats};
+use crate::accelerator::asking::{Asking, AskingLimits};
 use crate::accelerator::config::EngineConfig;
+use crate::accelerator::engine_stats::EngineStats;
 use crate::accelerator::exceptions::{Exception, Exceptions};
 use crate::accelerator::flow_accounts::FlowCounts;
 use crate::accelerator::put_error::PutError;
 use crate::accelerator::queues::EngineQueues;
 use crate::accelerator::screening::{Taken, review, screen};
-use crate::accelerator::settling::{GivenFlow, Settling, SettlingLimits, SettlingStats};
+use crate::accelerator::settling::{GivenFlow, Settling, SettlingLimits};
 use crate::access_counts::AccessCounts;
 use crate::apply_rules::context::{ApplyRules, ApplyRulesState};
 use crate::apply_rules::egress_context::EgressContext;
@@ -71,7 +72,7 @@ pub struct Engine<I: Io> {
     pub(super) config: EngineConfig,
     pub(super) stats: Stats,
     access: AccessCounts,
-    pub(super) burst: Burst<I::Buf>,
+    burst: Burst<I::Buf>,
     /// What the host gave back and is not passed through the stages yet.
     reinjected: Batch<I::Buf>,
     pub(super) blocks: Blocks,
@@ -88,33 +89,6 @@ pub struct Engine<I: Io> {
     unheard: Consumer<Event>,
     tcp_transitory: u16,
     host: PortStats,
-}
-
-/// What an engine has counted, and holds.
-#[derive(Clone, Copy, Debug)]
-pub struct EngineStats<'a> {
-    /// What a worker counts, too. Exceptions are in `handed_over`, what the host sends in `from_host`, what it gives
-    /// back in `inbox`, packets of flows that settle in `held`, exceptions that found no room among the drops as
-    /// [`DropReason::Overload`]. The host's port is not in it.
-    pub path: &'a Stats,
-    /// Exceptions by [`Reason::index`].
-    pub exceptions: &'a [u64; Reason::COUNT],
-    /// Exceptions that found no room.
-    pub exceptions_lost: u64,
-    /// Exceptions that wait to be taken.
-    pub exceptions_waiting: usize,
-    /// Frames of the port towards the host.
-    pub host: PortStats,
-    /// Flows that settle, and have.
-    pub settling: SettlingStats,
-    /// Packets that wait for answers of the host, and have.
-    pub asking: AskingStats,
-    /// Packets that wait in queues, or before a port that takes none.
-    pub queued: usize,
-    /// Flow entries in the tables.
-    pub flows: usize,
-    /// Those of them that no packet can use any more.
-    pub dead_flows: usize,
 }
 
 impl<I: Io> Engine<I> {
@@ -164,7 +138,7 @@ impl<I: Io> Engine<I> {
                 io,
             },
             aside: Aside {
-                exceptions: Exceptions::new(config.max_exceptions, most_at_once(&config)),
+                exceptions: Exceptions::new(config.max_exceptions, config.most_at_once()),
                 settling: Settling::new(SettlingLimits {
                     flows: config.max_settling,
                     packets: config.held_packets,
@@ -419,6 +393,33 @@ impl<I: Io> Engine<I> {
         }
     }
 
+    /// What was kept too long goes to the host.
+    pub(super) fn end_waits(&mut self, now: Nanos) {
+        self.pass_released(now);
+        while let Some(slot) = self.aside.asking.next_due(now) {
+            self.except_asking(slot, now);
+        }
+    }
+
+    /// What is kept in a slot goes to the host whole.
+    pub(super) fn except_asking(&mut self, slot: u32, now: Nanos) {
+        self.aside.except_asking(slot, &mut self.stats, now);
+        self.drop_rejected();
+    }
+
+    /// Passes what was kept and has its flow by now.
+    pub(super) fn pass_released(&mut self, now: Nanos) {
+        while self.aside.asking.has_released() {
+            while !self.burst.packets.is_full()
+                && let Some(packet) = self.aside.asking.pop_released()
+            {
+                self.stats.held -= 1;
+                let _ = self.burst.packets.push(packet);
+            }
+            self.pass(Origin::Answered, now);
+        }
+    }
+
     /// Stage `rx`.
     fn take_from(&mut self, port: PortId) {
         let packets = &mut self.burst.packets;
@@ -432,7 +433,7 @@ impl<I: Io> Engine<I> {
     }
 
     /// Passes the packets of the burst through all stages, and what of them recirculates.
-    pub(super) fn pass(&mut self, origin: Origin, now: Nanos) {
+    fn pass(&mut self, origin: Origin, now: Nanos) {
         self.process(origin, now);
         while self.ports.tx.has_recirculated() {
             self.ports.tx.take_recirculated(&mut self.burst.packets);
@@ -526,11 +527,15 @@ impl<I: Io> Engine<I> {
                 _ => Reason::NoFlow,
             };
             // What is kept of its ends came before it.
-            let kept = self.kept_or_not(index, origin);
+            let kept = match origin {
+                Origin::Network => self.aside.kept_or_not(&self.burst, index),
+                _ => None,
+            };
             let fate = match kept.or_else(|| self.settle_or_not(index, origin, reason, now)) {
                 Some(fate) => fate,
                 None if origin == Origin::Network && self.aside.asking.is_on() => {
-                    self.ask_or_not(index, now).unwrap_or(host(reason))
+                    let asked = self.aside.ask_or_not(&self.burst, index, now);
+                    asked.unwrap_or(host(reason))
                 }
                 None => host(reason),
             };
@@ -742,7 +747,7 @@ impl<I: Io> Engine<I> {
             .tx
             .transmit(&mut self.ports.io, &mut self.stats, transmission);
         if !self.aside.excepted.is_empty() {
-            self.note_excepted();
+            self.aside.note_excepted(&self.burst);
         }
         if self.aside.queues.is_some() {
             self.drop_lost_in_queues();
@@ -754,14 +759,9 @@ impl<I: Io> Engine<I> {
     }
 }
 
-/// Packets that may become exceptions at once.
-fn most_at_once(config: &EngineConfig) -> usize {
-    usize::from(config.held_packets_per_flow) + usize::from(config.asked_packets_per_key) + crate::BURST
-}
-
 /// Where the packets of a burst come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
+enum Origin {
     /// A port, or a recirculation; or they were held behind what the host gave back.
     Network,
     /// The host gives them back.
@@ -770,7 +770,7 @@ pub(super) enum Origin {
     Answered,
 }
 
-pub(super) const fn host(reason: Reason) -> Fate {
+const fn host(reason: Reason) -> Fate {
     Fate::Defer(Deferral::Host(reason))
 }
 

@@ -17,7 +17,7 @@ use flow::Nanos;
 use flow::contract::{Epoch, Refusal};
 use flow::table_backend::TableBackend;
 use offload::channel::{Channel, MAX_MTU, Random, Role};
-use offload::exception::{Class, MAX_HOPS, Marker, QuestionsWriter, Reason, ReplayWindow, Send, Through};
+use offload::exception::{Class, MAX_HOPS, Marker, Reason, ReplayWindow, Send, Through};
 use offload::in_band::{Agent, greeting};
 use packet::PacketBuf;
 
@@ -67,7 +67,6 @@ struct HostLink<I: Io> {
     marker_again: Nanos,
     stats: NodeStats,
     scratch: Vec<u8>,
-    questions: QuestionsWriter,
 }
 
 impl<I: Io> Node<I> {
@@ -101,7 +100,6 @@ impl<I: Io> Node<I> {
                 marker_again: Nanos::ZERO,
                 stats: NodeStats::default(),
                 scratch: Vec::with_capacity(MAX_CONTROL),
-                questions: QuestionsWriter::default(),
             },
             received: Batch::new(),
             out: Batch::new(),
@@ -205,6 +203,33 @@ impl<I: Io> Node<I> {
         let (sent, left) = link.transmit(&mut self.out);
         link.stats.control_lost += left as u64;
         sent
+    }
+
+    /// A frame that finds no room is lost: what it asks about goes to the host when its time is over.
+    fn send_questions(&mut self) -> u64 {
+        let envelope = self.link.envelope();
+        let (link, out) = (&mut self.link, &mut self.out);
+        if !link.engine_mut().has_questions() {
+            return 0;
+        }
+        let questions = link.engine_mut().take_questions();
+        let (channel, mtu) = (link.agent.channel().config().channel, link.host_mtu);
+        let mut all = 0;
+        if let Some(envelope) = envelope {
+            answers::frames_of(&questions, channel, mtu, |octets| {
+                let frame = link.engine_mut().alloc();
+                match frame.and_then(|frame| frames::with_envelope(frame, &envelope, octets)) {
+                    Some(frame) => drop(out.push(frame)),
+                    None => link.stats.questions_lost += 1,
+                }
+                if out.is_full() {
+                    all += link.transmit_questions(out);
+                }
+            });
+            all += link.transmit_questions(out);
+        }
+        link.engine_mut().questions_sent(questions);
+        all
     }
 
     fn send_exceptions(&mut self, now: Nanos) -> u64 {
@@ -354,7 +379,12 @@ impl<I: Io> HostLink<I> {
             Some(Said::Through(through, header)) => {
                 self.pass_through(frame, begin + header, &through, now);
             }
-            Some(Said::Answers(header, answers)) => self.take_answers(header.counter, answers, now),
+            Some(Said::Answers(header, answers)) => {
+                if self.is_new(header.counter) {
+                    self.stats.answers += 1;
+                    answers::follow(&mut self.agent, &mut self.stats, answers, now);
+                }
+            }
         }
     }
 
@@ -444,6 +474,13 @@ impl<I: Io> HostLink<I> {
             return None;
         }
         Some((header.class, exception.packet))
+    }
+
+    fn transmit_questions(&mut self, out: &mut Batch<I::Buf>) -> u64 {
+        let (sent, left) = self.transmit(out);
+        self.stats.questions += sent;
+        self.stats.questions_lost += left as u64;
+        sent
     }
 
     /// Sends frames to the host; how many went, and how many found no room and are dropped.

@@ -260,8 +260,8 @@ impl<I: Io> Engine<I> {
         self.flow_counts.take_aged(aged);
     }
 
-    /// Gives a packet of a flow to the host that it gave back, behind all exceptions of before, for this reason and with these
-    /// hops.
+    /// Gives a packet of a flow to the host that it gave back, behind all exceptions of before, for this reason and
+    /// with these hops.
     pub fn give_again(&mut self, packet: I::Buf, flow: &AnyKey, (reason, hops): (Reason, u8), now: Nanos) {
         self.pass_reinjected(now);
         self.take_again(packet, &key_of(flow), reason, hops);

@@ -418,6 +418,19 @@ impl Descriptor {
         self.is_open() && self.kind.is_user()
     }
 
+    /// Octets before layer 4 of a user packet without options and extension headers, which begins with `bytes`; `None`
+    /// of another.
+    pub fn plain_layer4(&self, bytes: &[u8]) -> Option<u16> {
+        let ip = usize::from(self.offset);
+        match self.family {
+            Family::V4 if *bytes.get(ip)? == 0x45 => self.offset.checked_add(20),
+            Family::V6 if matches!(*bytes.get(ip + 6)?, proto::TCP | proto::UDP | proto::ICMPV6) => {
+                self.offset.checked_add(40)
+            }
+            _ => None,
+        }
+    }
+
     /// What the headers of the user packet, or of a packet for ourselves, say: read again from `bytes`, the packet
     /// as it was received, for the few that need more than their key.
     ///

@@ -5,8 +5,7 @@ use packet::PacketBuf;
 
 use super::receive::Source;
 use super::state::Worker;
-use crate::accelerator::is_layer4;
-use crate::burst::descriptor::{Descriptor, Family, Fate, Kind, PacketFlags};
+use crate::burst::descriptor::{Descriptor, Fate, Kind, PacketFlags};
 use crate::io::Io;
 use crate::offload::homes::Place;
 
@@ -111,14 +110,9 @@ impl<I: Io> Worker<I> {
     }
 }
 
-/// Whether all that a decision reads is among the first octets of a packet, of which so many are known.
+/// Whether all that a decision reads is among the first octets of a packet, of which `known` are there.
 fn shows_enough(octets: &[u8], descriptor: &Descriptor, known: usize) -> bool {
-    let ip = usize::from(descriptor.offset);
-    let layer4 = match descriptor.family {
-        Family::V4 if octets.get(ip) == Some(&0x45) => 20,
-        Family::V6 if octets.get(ip + 6).is_some_and(|next| is_layer4(*next)) => 40,
-        _ => return false,
-    };
-    let end = ip + usize::from(descriptor.octets);
-    known >= (ip + layer4 + LAYER4).min(end)
+    let end = usize::from(descriptor.offset) + usize::from(descriptor.octets);
+    let layer4 = descriptor.plain_layer4(octets);
+    layer4.is_some_and(|layer4| known >= (usize::from(layer4) + LAYER4).min(end))
 }

@@ -228,6 +228,14 @@ pub(super) fn wrap<B: PacketBuf>(
     room.is_some_and(|room| header.write(room).is_ok())
 }
 
+/// A frame with these octets behind its EtherType, in an empty buffer. `None` where there is no room.
+pub(super) fn with_envelope<B: PacketBuf>(mut buf: B, envelope: &Envelope, octets: &[u8]) -> Option<B> {
+    let room = buf.append(envelope.len() + octets.len())?;
+    envelope.write(room);
+    room.get_mut(envelope.len()..)?.copy_from_slice(octets);
+    Some(buf)
+}
+
 /// A frame of these octets in an empty buffer. False where there is no room.
 pub(super) fn fill<B: PacketBuf>(buf: &mut B, octets: &[u8]) -> bool {
     let room = buf.append(octets.len());

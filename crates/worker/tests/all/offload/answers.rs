@@ -19,7 +19,7 @@ impl Case {
         Sent::Answers(answers.map(|answer| answer.expect("an answer")).collect())
     }
 
-    /// The accelerator asks about frames that it keeps, showing so many octets of each; what the host sends.
+    /// The accelerator asks about frames that it keeps, showing a number of octets of each; what the host sends.
     fn ask_about(&mut self, frames: &[(u32, u16, &[u8], usize)]) -> Vec<Sent> {
         let mut writer = QuestionsWriter::default();
         for &(number, port, frame, shown) in frames {
