@@ -3,7 +3,9 @@
 
 use flow::contract::{Event, Notice, Outcome, Reply};
 use offload::codec::{Joiner, Message, decode, encode, parts_within};
-use offload::exception::{FromAccelerator, FromHost, MAC_LEN, OpenError, Through};
+use offload::exception::{
+    AnswersWriter, FromAccelerator, FromHost, MAC_LEN, OpenError, QuestionsWriter, SealedAnswers, Through,
+};
 
 /// Octets that the longest entry of a list fits into, with all that is before it.
 const LEAST_ROOM: usize = 112;
@@ -54,6 +56,15 @@ fn exception(input: &[u8]) {
             header.write(&mut again)
         }
         Ok(FromAccelerator::Marker(marker)) => marker.write(&mut again),
+        Ok(FromAccelerator::Questions(questions)) => {
+            let (channel, mut writer) = (questions.channel, QuestionsWriter::default());
+            for question in questions {
+                let Ok(question) = question else { return };
+                assert!(writer.add(channel, &question, usize::MAX));
+            }
+            assert_eq!(*writer.octets(), input[..writer.octets().len()]);
+            return;
+        }
         Err(_) => return,
     };
     let written = written.expect("what was read");
@@ -68,6 +79,7 @@ fn from_host(input: &[u8]) {
             header.write(&mut again)
         }
         Ok(FromHost::Marker(marker)) => marker.write_back(&mut again),
+        Ok(FromHost::Answers(sealed)) => return answers(&sealed, input),
         Ok(FromHost::Through(sealed)) => {
             assert_eq!(sealed.open(|_, _| false), Err(OpenError::Mac));
             let mut mac = [0; MAC_LEN];
@@ -85,6 +97,26 @@ fn from_host(input: &[u8]) {
     };
     let written = written.expect("what was read");
     assert_eq!(again[..written], input[..written]);
+}
+
+fn answers(sealed: &SealedAnswers<'_>, input: &[u8]) {
+    assert_eq!(sealed.open(|_, _| false).map(drop), Err(OpenError::Mac));
+    let mut mac = [0; MAC_LEN];
+    let opened = sealed.open(|_, received| {
+        mac = *received;
+        true
+    });
+    let (header, answers) = opened.expect("it is authentic");
+    let mut writer = AnswersWriter::default();
+    for answer in answers {
+        let Ok((number, answer)) = answer else { return };
+        assert_eq!(writer.add(number, &answer, usize::MAX), Ok(true));
+    }
+    let mut written = Vec::new();
+    writer
+        .finish(&header, |_| mac, &mut written)
+        .expect("what was read");
+    assert_eq!(written, input[..written.len()]);
 }
 
 /// See the module.

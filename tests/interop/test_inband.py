@@ -215,6 +215,7 @@ EXPECTED = {
         "can.queue_octets": "67108864", "can.shared_nodes": "64", "can.managements": "0x05"},
     "capabilities-local": {"message.type": "0x40", "key.fields": "0x2f", "can.flags": "0x03", "can.actions": "0x1fff",
                            "can.counters": "64", "can.qers": "64", "can.sessions": "300", "can.counts_every": "0"},
+    "host-capabilities": {"message.type": "0x41", "can.host_flags": "0x01"},
 }
 HEADER = {"version": "1", "channel": "2", "frame.port": "6"}
 INNER = {"ip.src": "198.51.100.7", "ip.dst": "10.45.0.1", "udp.dstport": "40000", "vlan.id": "100"}
@@ -231,6 +232,13 @@ EXPECTED_FRAMES = {
         "frame.length": "50", "frame.flow_length": "40", "mac": "a5" * 16},
     "marker": {"frame.type": "0x02", "channel": "2", "frame.marker": "18838586676582"},
     "marker-back": {"frame.type": "0x83", "channel": "2", "frame.marker": "18838586676582"},
+    "questions": HEADER | {
+        "frame.type": "0x03", "frame.questions": "1", "frame.number": "65543", "frame.length": "50",
+        "frame.user_packet": "18", "frame.layer4": "38", "frame.head": "46"},
+    "answers": FLOW | OF_FLOW | {
+        "version": "1", "channel": "2", "frame.type": "0x84", "frame.answers": "2", "frame.counter": "13",
+        "frame.answers_length": "60", "frame.number": "65543,8", "frame.answer": "1,0", "frame.flow_length": "40,0",
+        "session": "261", "mac": "a5" * 16},
 }
 # Wireshark's own.
 OTHERS = ("ip.", "udp.", "vlan.", "arp.")

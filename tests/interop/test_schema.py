@@ -292,6 +292,7 @@ idle: busy
 idle_sleep_us: 100
 limits: {sessions: 100, flows_ipv4: 2048, flows_ipv6: 2048}
 queues: {packets: 8192, bytes: 16777216, queues: 20000}
+questions: {flows: 1024, packets: 2048, wait_ms: 10}
 counts: {every_ms: 50, lost: 1000}
 control: {socket: /run/sluice-accel/control.sock, group: root}
 dpdk: {huge_pages: false, memory_mib: 256, buffers: 32768}

@@ -15,6 +15,7 @@ local TYPES = {
     [0x20] = "Done", [0x21] = "Counts (reply)", [0x22] = "Meter", [0x23] = "Contents", [0x24] = "Demand",
     [0x25] = "Refused", [0x26] = "Tokens", [0x30] = "Aged", [0x31] = "Watermark", [0x32] = "Limit", [0x33] = "Counts (event)",
     [0x34] = "Miss", [0x35] = "BackendReset", [0x36] = "Unreachable", [0x40] = "Capabilities",
+    [0x41] = "HostCapabilities",
 }
 local OBJECTS = {
     [0] = "none", [1] = "flow", [2] = "forward", [3] = "QER", [4] = "meter", [5] = "counter", [6] = "share",
@@ -37,7 +38,11 @@ local REFUSALS = {
     [0] = "unsupported", [1] = "full", [2] = "exists", [3] = "missing", [4] = "in use", [5] = "stale",
     [6] = "other epoch",
 }
-local FRAMES = { [1] = "Exception", [2] = "Marker", [0x81] = "Send", [0x82] = "Through", [0x83] = "Marker back" }
+local FRAMES = {
+    [1] = "Exception", [2] = "Marker", [3] = "Questions", [0x81] = "Send", [0x82] = "Through", [0x83] = "Marker back",
+    [0x84] = "Answers",
+}
+local ANSWERS = { [0] = "whole", [1] = "by flow" }
 local CLASSES = { [0] = "urgent", [1] = "high", [2] = "normal" }
 local REASONS = {
     [0] = "no flow", [1] = "stale", [2] = "not a user packet", [3] = "action", [4] = "limit", [5] = "adjacency",
@@ -245,6 +250,13 @@ dec(64, "frame.time", "Time, ns")
 dec(64, "frame.counter", "Counter")
 dec(16, "frame.flow_length", "Length of the flow")
 dec(64, "frame.marker", "Marker")
+dec(8, "frame.questions", "Questions")
+dec(32, "frame.number", "Number of the question")
+dec(16, "frame.head", "Octets that are shown")
+dec(8, "frame.answers", "Answers")
+dec(16, "frame.answers_length", "Length of the answers")
+dec(8, "frame.answer", "Answer", ANSWERS)
+hex(8, "can.host_flags", "Host flags")
 
 local list = {}
 for _, field in pairs(fields) do
@@ -816,6 +828,9 @@ local function message(octets, tree)
             reply(c, kind)
         elseif kind < 0x40 then
             EVENT[kind](c)
+        elseif kind == 0x41 then
+            c:u8("can.host_flags")
+            c:reserved(1)
         else
             capabilities(c)
         end
@@ -932,6 +947,46 @@ local HEADER = {
     end,
 }
 
+local function questions(c)
+    for _ = 1, c:u8("frame.questions") do
+        c:u32("frame.number")
+        c:u16("frame.port")
+        c:u16("frame.length")
+        c:u16("frame.user_packet")
+        c:u16("frame.layer4")
+        local count = c:u16("frame.head")
+        c:reserved(2)
+        local padded = count + (4 - count % 4) % 4
+        if c:left() < padded then
+            error({ what = short, name = "frame.head" })
+        end
+        c.at = c.at + padded
+    end
+end
+
+local function answers(c)
+    local count = c:u8("frame.answers")
+    c:u64("frame.counter")
+    c:u16("frame.answers_length")
+    c:reserved(2)
+    for _ = 1, count do
+        c:u32("frame.number")
+        local answer = c:u8("frame.answer")
+        c:reserved(1)
+        local length = c:u16("frame.flow_length")
+        if answer == 1 then
+            c:u32("session")
+            if c:left() < length then
+                error({ what = short, name = "frame.flow_length" })
+            end
+            local of = c.octets:range(c.at, length)
+            whole(cursor(of, c.tree:add(control, of, "Flow")), flow)
+            c.at = c.at + length
+        end
+    end
+    c:take("mac", 16)
+end
+
 local function marker(c)
     c:reserved(1)
     c:u64("frame.marker")
@@ -948,6 +1003,12 @@ function exception.dissector(buffer, pinfo, root)
         text = FRAMES[kind] or "?"
         if kind == 2 or kind == 0x83 then
             return marker(c)
+        end
+        if kind == 3 then
+            return questions(c)
+        end
+        if kind == 0x84 then
+            return answers(c)
         end
         if not HEADER[kind] then
             error({ what = unknown, name = "frame.type" })

@@ -22,6 +22,7 @@ mod request;
 mod slots;
 mod types;
 
+pub use self::capabilities::HostCapabilities;
 pub use self::field::{Bound, CodecError, MAX_MESSAGE};
 pub use self::message::{FORM, Message, decode, encode, encode_to};
 pub use self::parts::{JoinError, Joiner, Parts, parts, parts_within};

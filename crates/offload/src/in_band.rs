@@ -8,4 +8,4 @@ mod agent;
 mod host;
 
 pub use agent::{Agent, AgentStats, greeting};
-pub use host::{InBand, InBandStats};
+pub use host::{InBand, InBandStats, host_greeting};

@@ -26,10 +26,14 @@
 //! was unresolved, when it is found.
 
 mod aside;
+mod asking;
 mod config;
 mod engine;
+mod engine_asking;
+mod engine_stats;
 mod engine_tables;
 mod exceptions;
+mod first_packets;
 mod flow_accounts;
 mod host_network;
 mod node;
@@ -40,8 +44,10 @@ mod screening;
 mod settling;
 mod tables;
 
+pub use self::asking::AskingStats;
 pub use self::config::EngineConfig;
-pub use self::engine::{Engine, EngineStats};
+pub use self::engine::Engine;
+pub use self::engine_stats::EngineStats;
 pub use self::engine_tables::EngineTables;
 pub use self::exceptions::Exception;
 pub use self::node::{Node, NodeConfig, NodeError, NodeStats, NodeView};

@@ -18,7 +18,7 @@ use packet::PacketBuf;
 use self::accelerator_port_stats::AcceleratorPortStats;
 pub use self::charge::ChargeId;
 pub use self::classic_bpf::Instruction;
-pub use self::exchange::Exchange;
+pub use self::exchange::{Asked, Exchange};
 pub use self::parcels::{Parcel, Parcels};
 use crate::Batch;
 
@@ -220,6 +220,21 @@ pub trait Io {
         let _ = (packet, session, flow);
         false
     }
+
+    /// Takes questions of the accelerator, as many as `out` has room for: packets as long as those that it keeps, with
+    /// their first octets alone; what is behind these is not defined.
+    fn take_questions(&mut self, out: &mut Batch<Self::Buf>, asked: &mut Vec<Asked>) {
+        let _ = (out, asked);
+    }
+
+    /// Answers the question of this number: the packet passes at the accelerator by this flow of a session; without
+    /// one it comes whole.
+    fn answer(&mut self, number: u32, flow: Option<(SessionIndex, &Flow)>) {
+        let _ = (number, flow);
+    }
+
+    /// Has all answers leave that were given.
+    fn end_answers(&mut self) {}
 
     /// Frees packets that go no further. Better for a pool than one by one.
     fn free(&mut self, out: &mut Batch<Self::Buf>) {

@@ -1,5 +1,6 @@
 //! The worker: one poll of it.
 
+mod answering;
 mod commands;
 mod departing;
 mod offloading;
@@ -61,6 +62,9 @@ impl<I: Io> Worker<I> {
         for port in 0..self.ports.io.ports() {
             self.receive_from(PortId(port as u16), now);
             self.release(now);
+        }
+        if self.offload.is_some() {
+            self.answer_questions(now);
         }
         if self.deferred.queueing.is_some() {
             self.depart(now);

@@ -26,6 +26,9 @@ pub fn lines(results: &Offloaded) -> Vec<String> {
             results.asked_rate,
             installs.share_at(results.asked_rate) * 100.0
         ),
+        "\nthe same, each first packet to the host and back".into(),
+        of("accelerator", &results.installs_whole.accelerator),
+        of("host", &results.installs_whole.host),
         format!(
             "\nestablished flows, {:.0} new ones a second beside them in turn",
             beside.rate
@@ -117,6 +120,11 @@ pub fn rows(results: &Offloaded) -> Vec<Vec<String>> {
         ),
         row("a new flow, at the host", &installs.host, None),
         row("a new flow, at a worker alone", &installs.local, None),
+        row(
+            "a new flow whose packet goes to the host, at the accelerator",
+            &results.installs_whole.accelerator,
+            Some(results.installs_whole.of_local()),
+        ),
         row(
             "a packet, while new flows come",
             &beside.with,

@@ -79,6 +79,9 @@ fn measure_by_turns(arguments: &Arguments, progress: &Progress) -> Result<Offloa
     results.asked_rate = arguments.rate;
     results.installs.local = local;
     results.beside.alone = alone;
+    progress.stage("new flows, the whole packet to the host");
+    results.installs_whole = phases::installs_whole(&whole, progress)?;
+    results.installs_whole.local = local;
     let few = setting(arguments.sessions.min(arguments.few), arguments.flows.min(16));
     progress.stage("control frames are lost");
     results.lossy = phases::lossy(arguments, &few, progress)?;

@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::super::clock::Spread;
 use super::delay::AcceleratorDelay;
 
-/// First packets of flows of sessions that are away: each goes to the host, which decides it, and comes back with its
-/// flow.
+/// First packets of flows of sessions that are away: the host decides about each, by its first octets or the whole of
+/// it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Installs {
     /// Flows.
@@ -93,6 +93,8 @@ pub struct Offloaded {
     pub asked_rate: u32,
     /// First packets.
     pub installs: Installs,
+    /// First packets where the accelerator asks nothing, and gives them to the host whole.
+    pub installs_whole: Installs,
     /// Established traffic.
     pub beside: Beside,
     /// One control frame of a hundred lost, each way.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::offload::channel::{ChannelConfig, Key, Random, Role};
-use ::offload::in_band::InBand;
+use ::offload::codec::HostCapabilities;
+use ::offload::in_band::{InBand, host_greeting};
 use ::rules::compile::compile;
 use ::rules::image::SessionChange;
 use ::rules::network::Network;
@@ -65,13 +66,21 @@ impl Pair {
     /// # Errors
     /// When memory runs out, or there is no contact.
     pub fn new(setting: &Setting, progress: &Progress) -> Result<Self, BenchError> {
+        Self::that(setting, true, progress)
+    }
+
+    /// The same; the node `asks` its host by first octets, or gives it all packets of unknown flows whole.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn that(setting: &Setting, asks: bool, progress: &Progress) -> Result<Self, BenchError> {
         let link = Link::default();
         let identities = identities(setting.model.sessions, setting.worker)?;
         let Ends { worker, control } =
             start_host(setting, HostPort::new(link.clone()), &identities, progress)?;
         let mut pair = Self {
             host: worker,
-            node: start_node(setting, ports(setting, Arc::clone(&identities), &link), 1)?,
+            node: start_node_that(setting, asks, ports(setting, Arc::clone(&identities), &link), 1)?,
             link,
             model: setting.model,
             identities,
@@ -124,6 +133,11 @@ impl Pair {
         }
     }
 
+    /// Flows that the host has given, with their packets or by answers.
+    pub fn given_flows(&self) -> u64 {
+        self.node.stats().through + self.node.engine().stats().asking.installed
+    }
+
     /// Polls until `is_done`.
     ///
     /// # Errors
@@ -145,7 +159,8 @@ impl Pair {
         while quiet < 64 {
             self.poll();
             let stats = self.node.engine().stats();
-            let is_quiet = stats.settling.held + stats.exceptions_waiting == 0 && self.host.stats().held == 0;
+            let is_quiet = stats.settling.held + stats.asking.held + stats.exceptions_waiting == 0
+                && self.host.stats().held == 0;
             quiet = if is_quiet { quiet + 1 } else { 0 };
         }
         self.node.engine_mut().io_mut().is_paused = false;
@@ -154,10 +169,11 @@ impl Pair {
     /// How things stand, for errors.
     pub fn state(&self) -> String {
         format!(
-            "{:?}; {:?}; {:?}; {:?}; {:?}; {:?}",
+            "{:?}; {:?}; {:?}; {:?}; {:?}; {:?}; {:?}",
             self.host.offload_stats(),
             self.node.stats(),
             self.node.engine().stats().settling,
+            self.node.engine().stats().asking,
             self.now,
             self.node.agent().channel().stats(),
             self.host.stats().drops,
@@ -226,7 +242,14 @@ fn random(mut state: u64) -> Random {
 
 fn channel(role: Role, mac: MacAddr, boot: u64) -> Result<ChannelConfig, BenchError> {
     let key = Key::new(vec![7; 32]).map_err(BenchError::of)?;
-    Ok(ChannelConfig::new(role, 0, mac, key, boot))
+    Ok(ChannelConfig {
+        capabilities: match role {
+            Role::Host => host_greeting(HostCapabilities::new(true)),
+            // The node says what it can do.
+            Role::Accelerator => Vec::new(),
+        },
+        ..ChannelConfig::new(role, 0, mac, key, boot)
+    })
 }
 
 /// A worker behind an accelerator, and the link to command it.
@@ -310,12 +333,19 @@ fn ports(setting: &Setting, identities: Arc<[Identity]>, link: &Link) -> NodePor
 /// # Errors
 /// When memory runs out.
 pub fn start_node<I: Io>(setting: &Setting, ports: I, boot: u64) -> Result<Node<I>, BenchError> {
+    start_node_that(setting, true, ports, boot)
+}
+
+fn start_node_that<I: Io>(setting: &Setting, asks: bool, ports: I, boot: u64) -> Result<Node<I>, BenchError> {
     let towards_host = flow::PortId(N6_PORT.0 + 1);
     let macs = [setting.wire.macs(), vec![ACCELERATOR]].concat();
     let mut engine = EngineConfig::new(Default::default(), macs, towards_host, Seed([boot, 4]));
     engine.max_sessions = setting.model.sessions as usize;
     (engine.max_flows_v4, engine.max_flows_v6) = (setting.room as usize, 64);
     engine.max_adjacencies = 16;
+    if !asks {
+        engine.max_asking = 0;
+    }
     let config = NodeConfig::new(engine, channel(Role::Accelerator, ACCELERATOR, boot)?);
     Node::new(config, ports, random(boot + 1)).map_err(BenchError::of)
 }

@@ -84,6 +84,13 @@ pub fn whole(arguments: &Arguments, setting: &Setting, progress: &Progress) -> R
     })
 }
 
+/// First packets of flows where the accelerator asks nothing: each goes to the host whole.
+pub fn installs_whole(setting: &Setting, progress: &Progress) -> Result<Installs, BenchError> {
+    let mut pair = Pair::that(setting, false, progress)?;
+    leave(&mut pair, progress)?;
+    install(&mut pair, (0, established(setting.model.flows())), progress)
+}
+
 /// Packets whose counts may be lost with an accelerator.
 fn bound() -> u32 {
     use ::offload::channel::{ChannelConfig, Key, Role};
@@ -138,29 +145,29 @@ fn passed(pair: &mut Pair, before: &super::super::load::Counts) -> Result<(), Be
 /// A packet of each flow from one number to another: the first one of nearly all of them.
 fn install(pair: &mut Pair, (from, to): (u32, u32), progress: &Progress) -> Result<Installs, BenchError> {
     let flows = to - from;
-    let (model, before, first) = (pair.model, pair.feed().counts(), pair.node.stats().through);
+    let (model, before, first) = (pair.model, pair.feed().counts(), pair.given_flows());
     pair.set_load(Load::saturated(&model, to).with_fresh(from, to, None));
     let (mut accelerator, mut host) = (Rounds::default(), Rounds::default());
     let mut presence = Presence::new();
     progress.begin("flows", flows.into());
     let is_over = |pair: &mut Pair| pair.feed().counts().since(&before).given >= flows.into();
     while !is_over(pair) {
-        let (mut ticks, through) = (Ticks::default(), pair.node.stats().through);
-        while pair.node.stats().through - through < ROUND && !is_over(pair) {
+        let (mut ticks, through) = (Ticks::default(), pair.given_flows());
+        while pair.given_flows() - through < ROUND && !is_over(pair) {
             let poll = pair.poll();
             (ticks.node, ticks.host) = (ticks.node + poll.node, ticks.host + poll.host);
         }
-        let installed = (pair.node.stats().through - through).max(1) as f64;
+        let installed = (pair.given_flows() - through).max(1) as f64;
         let was_kept = presence.was_kept();
         accelerator.add(nanos(ticks.node) / installed, was_kept);
         host.add(nanos(ticks.host) / installed, was_kept);
-        progress.at(pair.node.stats().through - first);
+        progress.at(pair.given_flows() - first);
     }
     pair.set_load(Load::none());
     pair.rest();
     passed(pair, &before)?;
     Ok(Installs {
-        flows: pair.node.stats().through - first,
+        flows: pair.given_flows() - first,
         accelerator: accelerator.spread(),
         host: host.spread(),
         local: Spread::default(),
@@ -215,7 +222,7 @@ fn run(arguments: &Arguments, pair: &mut Pair, load: Load) -> Result<(f64, f64),
     }
     let done = deadline(arguments.seconds);
     let (mut rounds, mut presence) = (Rounds::default(), Presence::new());
-    let (mut all, first) = (0, pair.node.stats().through);
+    let (mut all, first) = (0, pair.given_flows());
     while !done() && (!has_new || pair.feed().load().fresh_left() > 0) {
         let (mut ticks, before) = (0, pair.feed().counts());
         let sent = loop {
@@ -228,7 +235,7 @@ fn run(arguments: &Arguments, pair: &mut Pair, load: Load) -> Result<(f64, f64),
         all += ticks;
         rounds.add(nanos(ticks) / sent as f64, presence.was_kept());
     }
-    let rate = (pair.node.stats().through - first) as f64 * 1e9 / nanos(all).max(1.0);
+    let rate = (pair.given_flows() - first) as f64 * 1e9 / nanos(all).max(1.0);
     pair.set_load(Load::none());
     pair.rest();
     if rounds.is_empty() {

@@ -38,5 +38,5 @@ fn sessions_leave_flows_come_and_all_packets_are_counted() {
     assert!(end.first_ms <= end.most_ms);
     let ids: Vec<&str> = targets(&results).iter().map(|target| target.id).collect();
     assert_eq!(ids.len(), 8, "{ids:?}");
-    assert_eq!((rows(&results).len(), lines(&results).len()), (6, 14));
+    assert_eq!((rows(&results).len(), lines(&results).len()), (7, 17));
 }

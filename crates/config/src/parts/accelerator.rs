@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use flow::{InstanceId, PortId};
 use offload::channel::{ChannelConfig, Key, Role, ShortKey, Timers};
+use offload::codec::HostCapabilities;
 use offload::exception::Through;
+use offload::in_band::host_greeting;
 use packet::{MacAddr, VlanId};
 use serde_saphyr::Spanned;
 use worker::OffloadPolicy;
@@ -90,6 +92,11 @@ impl InBandConfig {
         let peer = self.peer.as_ref().and_then(|mac| parse_mac(&mac.value));
         Ok(ChannelConfig {
             peer_mac: peer.map(MacAddr),
+            capabilities: match role {
+                Role::Host => host_greeting(HostCapabilities::new(true)),
+                // The node says what it can do.
+                Role::Accelerator => Vec::new(),
+            },
             vlan: self.vlan_id(),
             mtu: usize::from(mtu).min(CONTROL_MTU),
             timers: Timers {

@@ -56,6 +56,9 @@ impl AcceleratorNodeConfig {
         engine.max_flows_v4 = limits.flows_ipv4.size();
         engine.max_flows_v6 = limits.flows_ipv6.size();
         engine.queues = self.queue_limits();
+        engine.max_asking = self.questions.flows.size();
+        engine.asked_packets = self.questions.packets(self.dpdk.buffers.value()) as usize;
+        engine.asking_time = Duration::from_millis(self.questions.wait_ms.value());
         let mtu = self.ordered_ports().last().map_or(0, |port| port.mtu.size());
         NodeConfig {
             host_mtu: mtu,
@@ -120,7 +123,7 @@ impl AcceleratorNodeConfig {
                 return fault("two ports have this name");
             }
         }
-        self.check_queues()?;
+        self.check_buffers()?;
         if self.idle == IdlePolicy::Interrupt {
             let message = "idle: interrupt is not possible here; busy and adaptive are";
             return Err(Fault::new(&self.link.port, message));
@@ -144,20 +147,24 @@ impl AcceleratorNodeConfig {
     }
 
     /// Packets that wait are missing where packets come in.
-    fn check_queues(&self) -> Result<(), Fault> {
+    fn check_buffers(&self) -> Result<(), Fault> {
         let buffers = self.dpdk.buffers.value();
-        let packets = self.queues.as_ref().and_then(|queues| queues.packets.as_ref());
-        match packets.filter(|packets| packets.value.value() > buffers / 2) {
-            None => Ok(()),
-            Some(packets) => Err(Fault::new(
-                packets,
-                format!(
-                    "queues.packets: {} are more than half of dpdk.buffers, which is {}",
-                    packets.value.value(),
-                    buffers / 2
-                ),
-            )),
+        let of_queues = self.queues.as_ref().and_then(|queues| queues.packets.as_ref());
+        let of_questions = self.questions.packets.as_ref();
+        let more_than_half = |value: u64| value > buffers / 2;
+        let fault = |name: &str, packets: u64| {
+            format!(
+                "{name}.packets: {packets} are more than half of dpdk.buffers, which is {}",
+                buffers / 2
+            )
+        };
+        if let Some(packets) = of_queues.filter(|packets| more_than_half(packets.value.value())) {
+            return Err(Fault::new(packets, fault("queues", packets.value.value())));
         }
+        if let Some(packets) = of_questions.filter(|packets| more_than_half(packets.value.value())) {
+            return Err(Fault::new(packets, fault("questions", packets.value.value())));
+        }
+        Ok(())
     }
 
     /// The core of its thread.

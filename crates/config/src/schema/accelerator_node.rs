@@ -35,6 +35,9 @@ pub struct AcceleratorNodeConfig {
     /// stay with the host.
     #[serde(default)]
     pub queues: Option<AcceleratorQueuesConfig>,
+    /// First packets of flows that it keeps while its host is asked about them.
+    #[serde(default)]
+    pub questions: AcceleratorQuestionsConfig,
     /// Counters.
     #[serde(default)]
     pub counts: AcceleratorCountsConfig,
@@ -105,6 +108,52 @@ impl Default for AcceleratorLimitsConfig {
             sessions: Self::default_sessions(),
             flows_ipv4: Self::default_flows_ipv4(),
             flows_ipv6: Self::default_flows_ipv6(),
+        }
+    }
+}
+
+/// First packets of flows that an accelerator keeps until its host has answered. The host sees their first octets;
+/// where it does not answer, or there is no room, it gets them whole.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcceleratorQuestionsConfig {
+    /// Pairs of ends that wait for an answer at once; 0: nothing is asked; 4,096.
+    #[serde(default = "AcceleratorQuestionsConfig::default_flows")]
+    pub flows: Bounded<0, 65_536>,
+    /// Packets that are kept, those behind the first ones among them; they lie in `dpdk.buffers`, of which they are at
+    /// most half; an eighth of them, 4,096 at most.
+    #[serde(default)]
+    #[schemars(with = "Option<Bounded<16, 1_048_576>>")]
+    pub packets: Option<Spanned<Bounded<16, 1_048_576>>>,
+    /// Milliseconds that an answer is waited for; 5.
+    #[serde(default = "AcceleratorQuestionsConfig::default_wait")]
+    pub wait_ms: Bounded<1, 1_000>,
+}
+
+impl AcceleratorQuestionsConfig {
+    const fn default_flows() -> Bounded<0, 65_536> {
+        Bounded::new(4_096)
+    }
+    const fn default_wait() -> Bounded<1, 1_000> {
+        Bounded::new(5)
+    }
+
+    /// Packets that are kept, of this number of buffers.
+    #[must_use]
+    pub fn packets(&self, buffers: u64) -> u64 {
+        let most = (buffers / 8).min(4_096);
+        self.packets
+            .as_ref()
+            .map_or(most, |packets| packets.value.value())
+    }
+}
+
+impl Default for AcceleratorQuestionsConfig {
+    fn default() -> Self {
+        Self {
+            flows: Self::default_flows(),
+            packets: None,
+            wait_ms: Self::default_wait(),
         }
     }
 }

@@ -277,6 +277,9 @@ fn queues_wait_at_an_accelerator_or_before_its_ports() {
         error.contains("queues.packets: 4000000 are more than half of dpdk.buffers"),
         "{error}"
     );
+    let error = node("questions: {packets: 1000000}\n").expect_err("too many");
+    let said = "questions.packets: 1000000 are more than half of dpdk.buffers";
+    assert!(error.to_string().contains(said), "{error}");
     let rate = NODE_PORTS.replace("{name: a,", "{name: a, egress_kbit: 1000,");
     let text = format!("{LINK}\n{rate}");
     let error = AcceleratorNodeConfig::parse(&text, "accel.yaml").expect_err("the host's");

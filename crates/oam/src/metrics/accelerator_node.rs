@@ -26,6 +26,16 @@ const FLOWS_LIMIT: Metric = Metric::gauge(
     &[],
     "Flow entries that there is room for.",
 );
+const PENDING: Metric = Metric::gauge(
+    "sluice_accel_pending_flows",
+    &[],
+    "Pairs of ends that wait for an answer of the host.",
+);
+const KEPT: Metric = Metric::gauge(
+    "sluice_accel_kept_packets",
+    &[],
+    "Packets that are kept until the host has answered.",
+);
 const EXCEPTIONS: Metric = Metric::counter(
     "sluice_accel_exceptions",
     &["reason"],
@@ -110,6 +120,13 @@ static COUNTS: &[NodeCount] = &[
     count("sluice_accel_malformed_frames", "Frames of the host that cannot be read.", |node| node.malformed),
     count("sluice_accel_foreign_frames", "Frames of the link that are neither of the protocol nor the host's.", |node| node.foreign),
     count("sluice_accel_settled_flows", "Flows that settled because their marker came back.", |node| node.settled),
+    count("sluice_accel_questions", "Packets of unknown flows that are kept, and that the host was asked about.", |node| node.questions.asked),
+    count("sluice_accel_installed_answers", "Answers that brought a flow, which was put.", |node| node.questions.installed),
+    count("sluice_accel_whole_answers", "Answers that asked for the packet, or brought a flow that could not be put.", |node| node.questions.whole),
+    count("sluice_accel_timed_out_questions", "Questions without an answer in time.", |node| node.questions.timed_out),
+    count("sluice_accel_late_answers", "Answers about packets that were kept no more.", |node| node.questions.late),
+    count("sluice_accel_unasked_packets", "Packets of unknown flows that found no room to be kept.", |node| node.questions.no_room),
+    count("sluice_accel_lost_questions", "Frames with questions that found no room.", |node| node.questions.lost),
     count("sluice_accel_timed_out_flows", "Flows that settled because their marker did not come back in time.", |node| node.settling_timed_out),
 ];
 
@@ -128,6 +145,8 @@ fn written(format: Format, node: &AcceleratorNodeStatus) -> Exposition {
     to.single(&SESSIONS_LIMIT, node.sessions.room);
     to.single(&FLOWS, node.flows.used);
     to.single(&FLOWS_LIMIT, node.flows.room);
+    to.single(&PENDING, node.questions.pending as u64);
+    to.single(&KEPT, node.questions.held as u64);
     for NodeCount { metric, of } in COUNTS {
         to.single(metric, of(node));
     }
@@ -183,6 +202,9 @@ mod tests {
             "sluice_accel_flow_entries_limit 327680",
             "sluice_accel_exceptions_total{reason=\"no_flow\"} 1500",
             "sluice_accel_settled_flows_total 3",
+            "sluice_accel_pending_flows 2",
+            "sluice_accel_kept_packets 5",
+            "sluice_accel_installed_answers_total 900",
             "sluice_accel_received_packets_total 35",
             "sluice_accel_sent_packets_total 29",
             "sluice_accel_flow_hits_total 30",

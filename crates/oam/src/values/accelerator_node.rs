@@ -63,11 +63,74 @@ pub struct AcceleratorNodeStatus {
     pub settling_timed_out: u64,
     /// Packets of flows that settle, which wait.
     pub held: usize,
+    /// First packets that it keeps while its host is asked about them.
+    #[serde(default)]
+    pub questions: QuestionCounts,
     /// What has passed by its ports of the network.
     pub path: NodePackets,
     /// Queues before its ports; absent where there can be none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub queues: Option<QueueList>,
+}
+
+/// First packets of flows that an accelerator keeps until its host has answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuestionCounts {
+    /// Whether the host answers.
+    pub is_answered: bool,
+    /// Pairs of ends that wait for an answer.
+    pub pending: usize,
+    /// Packets that are kept.
+    pub held: usize,
+    /// Packets that the host was asked about.
+    pub asked: u64,
+    /// Answers that brought a flow, which was put.
+    pub installed: u64,
+    /// Answers that asked for the packet, or brought a flow that could not be put.
+    pub whole: u64,
+    /// Questions without an answer in time: the packets went to the host.
+    pub timed_out: u64,
+    /// Answers about packets that were kept no more.
+    pub late: u64,
+    /// Packets of unknown flows that found no room to be kept, and went to the host.
+    pub no_room: u64,
+    /// Frames with questions that found no room on the link.
+    pub lost: u64,
+}
+
+impl QuestionCounts {
+    const fn of(view: &NodeView) -> Self {
+        let asking = &view.asking;
+        Self {
+            is_answered: view.asks,
+            pending: asking.keys,
+            held: asking.held,
+            asked: asking.asked,
+            installed: asking.installed,
+            whole: asking.whole,
+            timed_out: asking.timed_out,
+            late: asking.late,
+            no_room: asking.no_room,
+            lost: view.node.questions_lost,
+        }
+    }
+
+    fn line(&self) -> String {
+        if !self.is_answered {
+            return "the host answers none".to_owned();
+        }
+        format!(
+            "{} packets wait for {} answers; asked: {}, flows: {}, whole: {}, timed out: {}, late: {}, no room: {}",
+            grouped(self.held as u64),
+            grouped(self.pending as u64),
+            grouped(self.asked),
+            grouped(self.installed),
+            grouped(self.whole),
+            grouped(self.timed_out),
+            grouped(self.late),
+            grouped(self.no_room),
+        )
+    }
 }
 
 /// Packets of an accelerator's ports of the network.
@@ -184,6 +247,7 @@ impl AcceleratorNodeStatus {
             settled: view.settling.settled,
             settling_timed_out: view.settling.timed_out,
             held: view.settling.held,
+            questions: QuestionCounts::of(view),
             path: view.path.as_ref().map(NodePackets::of).unwrap_or_default(),
             queues: view
                 .queues
@@ -246,6 +310,7 @@ impl AcceleratorNodeStatus {
                 grouped(self.settling_timed_out),
             )],
         );
+        facts.add("questions", [self.questions.line()]);
         if let Some(queues) = &self.queues {
             facts.add("queues", queues.lines());
         }
@@ -277,6 +342,10 @@ pub(crate) mod tests {
         view.path = Some(path);
         view.exceptions[Reason::NoFlow.index()] = 1_500;
         view.settling.settled = 3;
+        view.asks = true;
+        (view.asking.keys, view.asking.held) = (2, 5);
+        (view.asking.asked, view.asking.installed, view.asking.whole) = (1_000, 900, 80);
+        (view.asking.timed_out, view.asking.late, view.asking.no_room) = (18, 1, 6);
         let mut queues = EgressCounts {
             queues: 12,
             queues_limit: 131_072,
@@ -314,10 +383,14 @@ pub(crate) mod tests {
              host        requests: 0, events: 0; packets with their flow: 0, refused: 0; packets sent: 0\n\
              \x20           lost: 0, discarded: 0, forged: 0, replayed: 0, malformed: 0, foreign: 0\n\
              settling    0 packets wait; settled: 3, timed out: 0\n\
+             questions   5 packets wait for 2 answers; asked: 1,000, flows: 900, whole: 80, timed out: 18, late: 1, \
+             no room: 6\n\
              queues      12 of 131,072; packets that wait: 5 of 16,384\n\
              \x20           priority 7: waiting 5, left 2,000, 2,000 µs each, marked 17, queue_full 9\n\
              dropped     meter_red 2\n"
         );
+        status.questions.is_answered = false;
+        assert!(status.text().contains("questions   the host answers none\n"));
         status.host = None;
         assert!(status.text().starts_with("contact     NONE: no host decides"));
     }

@@ -35,7 +35,7 @@ use utoipa::ToSchema;
 #[cfg(test)]
 pub(crate) use accelerator_node::tests::status as accelerator_node_status;
 pub use accelerator_node::{
-    AcceleratorNodeStatus, AcceleratorNodeUse, ForwardedPackets, NodePackets, TableUse,
+    AcceleratorNodeStatus, AcceleratorNodeUse, ForwardedPackets, NodePackets, QuestionCounts, TableUse,
 };
 pub use access_lists::{AccessListStatus, AccessLists, AccessRuleStatus};
 pub use alarms::{AlarmChange, AlarmEvent, AlarmEventList, AlarmList, AlarmNotification, AlarmRow, Severity};

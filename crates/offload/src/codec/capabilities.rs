@@ -1,4 +1,4 @@
-//! What a backend can do.
+//! What a backend can do, and what a host.
 
 use std::time::Duration;
 
@@ -21,6 +21,48 @@ const ROOM: Field = Field::any("room");
 const LOSS: Field = Field::any("loss");
 const MANAGEMENTS: Field = Field::bits("queue managements", 0b111);
 const COUNTS_EVERY: Field = Field::new("interval of counts", Bound::Range(1, u64::MAX));
+
+const HOST_FLAGS: Field = Field::any("host flags");
+
+/// What a host can do. Flags that an end does not know mean nothing to it: a later host may have more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostCapabilities {
+    flags: u8,
+}
+
+impl HostCapabilities {
+    const ANSWERS: u8 = 1;
+
+    /// Those of a host that answers [questions](crate::exception::Questions), or does not.
+    pub const fn new(answers: bool) -> Self {
+        let flags = if answers { Self::ANSWERS } else { 0 };
+        Self { flags }
+    }
+
+    /// Those with these flags.
+    pub const fn of_flags(flags: u8) -> Self {
+        Self { flags }
+    }
+
+    /// Whether it answers questions.
+    pub const fn answers(self) -> bool {
+        self.flags & Self::ANSWERS != 0
+    }
+}
+
+/// Two octets.
+impl Wire for HostCapabilities {
+    fn put(&self, to: &mut Writer<'_>) {
+        to.u8(&HOST_FLAGS, self.flags);
+        to.reserved(1);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let flags = from.u8(&HOST_FLAGS)?;
+        from.reserved(1)?;
+        Ok(Self { flags })
+    }
+}
 
 impl Wire for Capabilities {
     fn put(&self, to: &mut Writer<'_>) {

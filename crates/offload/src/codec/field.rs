@@ -138,6 +138,14 @@ impl Field {
         if takes_part { self } else { Self::zero(self.name) }
     }
 
+    /// This field without the value beside its range.
+    pub(crate) const fn without_other(self) -> Self {
+        match self.bound {
+            Bound::RangeOr(least, most, _) => Self::new(self.name, Bound::Range(least, most)),
+            bound => Self::new(self.name, bound),
+        }
+    }
+
     /// With a constant field, no more than comparisons with constants.
     #[inline(always)]
     pub(crate) fn check(&self, value: u64) -> Result<(), CodecError> {

@@ -2,6 +2,7 @@
 
 use flow::contract::{Capabilities, Event, Notice, Reply, Request};
 
+use super::capabilities::HostCapabilities;
 use super::field::{Bound, CodecError, Field, MAX_MESSAGE, Reader, Wire, Writer};
 use super::{notice, request, types};
 
@@ -20,6 +21,8 @@ pub enum Message {
     Event(Event),
     /// What an end can do: in the handshake of the channel.
     Capabilities(Capabilities),
+    /// What a host can do: in the handshake of the channel.
+    HostCapabilities(HostCapabilities),
     /// Accelerator to host: a reply or an event of which the list continues in the next message.
     Part(Notice),
 }
@@ -64,6 +67,7 @@ pub fn encode_to(message: &Message, out: &mut [u8]) -> Result<usize, CodecError>
         Message::Event(event) => notice::put_event(event, false, &mut to),
         Message::Part(Notice::Event(event)) => notice::put_event(event, true, &mut to),
         Message::Capabilities(capabilities) => capabilities.put(&mut to),
+        Message::HostCapabilities(capabilities) => capabilities.put(&mut to),
     }
     to.end()
 }
@@ -74,6 +78,7 @@ const fn type_of(message: &Message) -> u8 {
         Message::Reply(reply) | Message::Part(Notice::Reply(reply)) => notice::type_of_reply(reply),
         Message::Event(event) | Message::Part(Notice::Event(event)) => notice::type_of_event(event),
         Message::Capabilities(_) => types::CAPABILITIES,
+        Message::HostCapabilities(_) => types::HOST_CAPABILITIES,
     }
 }
 
@@ -96,6 +101,9 @@ pub fn decode(octets: &[u8]) -> Result<Message, CodecError> {
         1 => Message::Request(request::take(message_type, &mut from)?),
         2 => of_part(notice::take_reply(message_type, &mut from)?),
         3 => of_part(notice::take_event(message_type, &mut from)?),
+        _ if message_type == types::HOST_CAPABILITIES => {
+            Message::HostCapabilities(HostCapabilities::take(&mut from)?)
+        }
         _ => Message::Capabilities(Capabilities::take(&mut from)?),
     };
     from.end()?;

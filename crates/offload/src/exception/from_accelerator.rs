@@ -2,10 +2,14 @@
 
 use flow::{Nanos, PortId};
 
-use super::fields::{EXCEPTION, FRAME_LENGTH, FROM_ACCELERATOR, HOPS, frame_of, put_start, take_start};
+use super::fields::{
+    EXCEPTION, FRAME_LENGTH, FROM_ACCELERATOR, HOPS, MARKER, frame_of, layer4_within, put_start, take_start,
+    user_packet_within,
+};
 use super::marker::Marker;
+use super::questions::Questions;
 use super::reason::Reason;
-use crate::codec::{Bound, CodecError, Field, PORT, Reader, Writer};
+use crate::codec::{CodecError, Field, PORT, Reader, Writer};
 
 const CLASS: Field = Field::most("class", 2);
 const CLASSES: &[Class] = &[Class::Urgent, Class::High, Class::Normal];
@@ -114,25 +118,6 @@ impl Exception {
     }
 }
 
-/// Behind the Ethernet header, and within the frame.
-const fn user_packet_within(length: u16) -> Field {
-    Field::new(
-        "user packet",
-        Bound::RangeOr(14, (length as u64).saturating_sub(1), 0),
-    )
-}
-
-/// Behind the beginning of the user packet, and within the frame.
-const fn layer4_within(user_packet: Option<u16>, length: u16) -> Field {
-    match user_packet {
-        None => Field::zero("layer 4"),
-        Some(begin) => Field::new(
-            "layer 4",
-            Bound::RangeOr(begin as u64 + 1, (length as u64).saturating_sub(1), 0),
-        ),
-    }
-}
-
 /// What is in an exception frame of an accelerator, behind the EtherType.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FromAccelerator<'a> {
@@ -140,6 +125,8 @@ pub enum FromAccelerator<'a> {
     Exception(Exception, &'a [u8]),
     /// A marker.
     Marker(Marker),
+    /// Questions.
+    Questions(Questions<'a>),
 }
 
 impl<'a> FromAccelerator<'a> {
@@ -151,8 +138,10 @@ impl<'a> FromAccelerator<'a> {
     pub fn read(octets: &'a [u8]) -> Result<Self, CodecError> {
         let mut from = Reader::new(octets);
         let (frame_type, channel) = take_start(&FROM_ACCELERATOR, &mut from)?;
-        if frame_type != EXCEPTION {
-            return Ok(Self::Marker(Marker::take(channel, &mut from)?));
+        match frame_type {
+            EXCEPTION => {}
+            MARKER => return Ok(Self::Marker(Marker::take(channel, &mut from)?)),
+            _ => return Ok(Self::Questions(Questions::take(channel, &mut from)?)),
         }
         let header = Exception::take(channel, &mut from)?;
         Ok(Self::Exception(header, frame_of(from.rest(), header.length)?))

@@ -2,7 +2,8 @@
 
 use flow::PortId;
 
-use super::fields::{FRAME_LENGTH, FROM_HOST, SEND, THROUGH, frame_of, put_start, take_start};
+use super::answers::SealedAnswers;
+use super::fields::{ANSWERS, FRAME_LENGTH, FROM_HOST, SEND, THROUGH, frame_of, put_start, take_start};
 use super::marker::Marker;
 use super::through::SealedThrough;
 use crate::codec::{CodecError, Field, PORT, Reader, Writer};
@@ -58,6 +59,8 @@ pub enum FromHost<'a> {
     Through(SealedThrough<'a>),
     /// A marker that comes back.
     Marker(Marker),
+    /// Answers to questions.
+    Answers(SealedAnswers<'a>),
 }
 
 impl<'a> FromHost<'a> {
@@ -75,6 +78,7 @@ impl<'a> FromHost<'a> {
                 Ok(Self::Send(header, frame_of(from.rest(), header.length)?))
             }
             THROUGH => Ok(Self::Through(SealedThrough::take(octets, channel, &mut from)?)),
+            ANSWERS => Ok(Self::Answers(SealedAnswers::take(octets, channel, &mut from)?)),
             _ => Ok(Self::Marker(Marker::take(channel, &mut from)?)),
         }
     }

@@ -113,6 +113,11 @@ fn is_canonical(octets: &[u8]) -> bool {
             header.write(&mut again)
         }
         (Ok(FromAccelerator::Marker(marker)), Err(_)) => marker.write(&mut again),
+        (Ok(FromAccelerator::Questions(questions)), Err(_)) => {
+            let channel = questions.channel;
+            return questions_are_canonical(channel, questions, octets);
+        }
+        (Err(_), Ok(FromHost::Answers(sealed))) => return answers_are_canonical(&sealed, octets),
         (Err(_), Ok(FromHost::Send(header, frame))) => {
             assert_eq!(frame.len(), usize::from(header.length));
             header.write(&mut again)
@@ -137,8 +142,147 @@ fn is_canonical(octets: &[u8]) -> bool {
     true
 }
 
+fn questions_are_canonical(channel: u8, questions: Questions<'_>, octets: &[u8]) -> bool {
+    let mut writer = QuestionsWriter::default();
+    for question in questions {
+        let Ok(question) = question else { return false };
+        assert!(writer.add(channel, &question, usize::MAX));
+    }
+    let written = writer.octets();
+    assert_eq!(*written, octets[..written.len()]);
+    true
+}
+
+fn answers_are_canonical(sealed: &SealedAnswers<'_>, octets: &[u8]) -> bool {
+    let mut mac = [0; MAC_LEN];
+    let opened = sealed.open(|_, received| {
+        mac = *received;
+        true
+    });
+    let (header, answers) = opened.unwrap();
+    let mut writer = AnswersWriter::default();
+    for answer in answers {
+        let Ok((number, answer)) = answer else {
+            return false;
+        };
+        assert_eq!(writer.add(number, &answer, usize::MAX), Ok(true));
+    }
+    let mut written = Vec::new();
+    assert_eq!(writer.finish(&header, |_| mac, &mut written), Ok(()));
+    assert_eq!(written, octets[..written.len()]);
+    true
+}
+
+/// A question, with the octets that it shows.
+type Asked = (u32, PortId, u16, u16, Option<u16>, Vec<u8>);
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let offsets = (14u16..100, option::of(1u16..60), 0u16..1400);
+    (any::<u32>(), port(), offsets, vec(any::<u8>(), 1..150)).prop_map(
+        |(number, port, (user_packet, layer4, more), mut head)| {
+            head.splice(0..0, vec![7; usize::from(user_packet)]);
+            head.truncate(Question::MAX_HEAD);
+            let length = head.len() as u16 + more;
+            let layer4 = layer4
+                .map(|offset| user_packet + offset)
+                .filter(|offset| *offset < length);
+            (number, port, length, user_packet, layer4, head)
+        },
+    )
+}
+
+fn question_of(asked: &Asked) -> Question<'_> {
+    let (number, port, length, user_packet, layer4, head) = asked;
+    Question {
+        number: *number,
+        port: *port,
+        length: *length,
+        user_packet: *user_packet,
+        layer4: *layer4,
+        head,
+    }
+}
+
+fn answer() -> impl Strategy<Value = (u32, Answer)> {
+    let answer = prop_oneof![
+        Just(Answer::Whole),
+        (any::<u32>(), generate::flow())
+            .prop_map(|(session, flow)| Answer::ByFlow(SessionIndex(session), flow)),
+    ];
+    (any::<u32>(), answer)
+}
+
+fn answers_of(channel: u8, counter: u64, answers: &[(u32, Answer)]) -> Vec<u8> {
+    let mut writer = AnswersWriter::default();
+    for (number, answer) in answers {
+        assert_eq!(writer.add(*number, answer, usize::MAX), Ok(true));
+    }
+    let mut octets = Vec::new();
+    assert_eq!(
+        writer.finish(&AnswersHeader { channel, counter }, sum, &mut octets),
+        Ok(())
+    );
+    assert!(writer.is_empty());
+    octets
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn questions_come_back(channel: u8, all in vec(asked(), 1..9), padding in vec(any::<u8>(), 0..50)) {
+        let mut writer = QuestionsWriter::default();
+        let fit = all.iter().take_while(|asked| writer.add(channel, &question_of(asked), 1_000)).count();
+        prop_assert!(fit > 0 && writer.octets().len() <= 1_000);
+        let mut octets = [writer.octets(), &padding].concat();
+        prop_assert!(is_canonical(&octets));
+        let Ok(FromAccelerator::Questions(read)) = FromAccelerator::read(&octets) else {
+            return Err(TestCaseError::fail("not read"));
+        };
+        prop_assert_eq!(read.channel, channel);
+        let read: Vec<_> = read.collect();
+        let expected: Vec<_> = all[..fit].iter().map(|asked| Ok(question_of(asked))).collect();
+        prop_assert_eq!(read, expected);
+        octets.truncate(writer.octets().len() - 1);
+        prop_assert!(!is_canonical(&octets));
+    }
+
+    #[test]
+    fn answers_come_back(channel: u8, counter in 1..=u64::MAX, all in vec(answer(), 1..20)) {
+        let octets = answers_of(channel, counter, &all);
+        prop_assert!(is_canonical(&octets));
+        let Ok(FromHost::Answers(sealed)) = FromHost::read(&octets) else {
+            return Err(TestCaseError::fail("not read"));
+        };
+        prop_assert_eq!(sealed.channel(), channel);
+        let (header, read) = sealed.open(|octets, mac| sum(octets) == *mac).unwrap();
+        prop_assert_eq!(header, AnswersHeader { channel, counter });
+        let read: Vec<_> = read.collect();
+        let expected: Vec<_> = all.into_iter().map(Ok).collect();
+        prop_assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn changed_questions_and_answers(
+        asked in vec(asked(), 1..4),
+        all in vec(answer(), 1..4),
+        is_answer: bool,
+        changes in vec(any::<(prop::sample::Index, u8)>(), 1..4),
+    ) {
+        let mut writer = QuestionsWriter::default();
+        asked.iter().for_each(|asked| assert!(writer.add(3, &question_of(asked), 9_000)));
+        let octets = if is_answer { answers_of(3, 7, &all) } else { writer.octets().to_vec() };
+        let mut changed = octets.clone();
+        for (at, octet) in changes {
+            let at = at.index(octets.len());
+            changed[at] = octet;
+        }
+        is_canonical(&changed);
+        if is_answer && changed != octets && let Ok(FromHost::Answers(sealed)) = FromHost::read(&changed) {
+            let opened = sealed.open(|octets, mac| sum(octets) == *mac);
+            prop_assert_eq!(opened.map(drop), Err(OpenError::Mac));
+        }
+    }
 
     #[test]
     fn an_exception_comes_back((header, frame) in exception(), padding in vec(any::<u8>(), 0..50)) {
@@ -256,7 +400,7 @@ fn a_field_says_what_it_can_be() {
         FromAccelerator::read(&octets).unwrap_err().to_string()
     };
     assert_eq!(with(0, 2), "version is 2, not 1");
-    assert_eq!(with(1, 3), "frame type is 3, not one of [1, 2]");
+    assert_eq!(with(1, 4), "frame type is 4, not one of [1, 2, 3]");
     assert_eq!(with(3, 3), "class is 3, not in 0..=2");
     assert_eq!(with(4, 11), "reason is 11, not in 0..=10");
     assert_eq!(with(5, 3), "VLAN tags is 3, not in 0..=2");

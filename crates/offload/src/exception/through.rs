@@ -13,7 +13,7 @@ pub const MAC_LEN: usize = 16;
 /// Octets before the flow.
 const FIXED_LEN: usize = 24;
 /// Octets of the longest flow.
-const MAX_FLOW: usize = 104;
+pub(super) const MAX_FLOW: usize = 104;
 
 const SESSION: Field = Field::any("session");
 const COUNTER: Field = Field::new("counter", Bound::Range(1, u64::MAX));

@@ -6,7 +6,7 @@ use flow::Nanos;
 use flow::contract::{Backend, Event, Notice};
 
 use crate::channel::{self, Channel};
-use crate::codec::{self, CodecError, Message};
+use crate::codec::{self, CodecError, HostCapabilities, Message};
 
 /// Messages for the host that wait for room in the channel: beyond it no requests are taken, and no notices.
 const MOST_WAITING: usize = 1024;
@@ -38,6 +38,8 @@ pub struct Agent<B> {
     /// Messages for the host.
     waiting: VecDeque<Vec<u8>>,
     is_served: bool,
+    /// What the host of the contact can do.
+    host: HostCapabilities,
     stats: AgentStats,
 }
 
@@ -59,6 +61,7 @@ impl<B: Backend> Agent<B> {
             backend,
             waiting: VecDeque::new(),
             is_served: false,
+            host: HostCapabilities::default(),
             stats: AgentStats::default(),
         }
     }
@@ -66,6 +69,11 @@ impl<B: Backend> Agent<B> {
     /// Whether there is contact with a host.
     pub const fn is_served(&self) -> bool {
         self.is_served
+    }
+
+    /// What the host of this contact can do.
+    pub const fn host(&self) -> HostCapabilities {
+        self.host
     }
 
     /// What carries out the requests.
@@ -97,7 +105,14 @@ impl<B: Backend> Agent<B> {
     pub fn poll(&mut self, now: Nanos) {
         while let Some(event) = self.channel.next_event() {
             match event {
-                channel::Event::Up(_) => self.begin(now),
+                channel::Event::Up(peer) => {
+                    // One that does not say what it can do is served without.
+                    self.host = match codec::decode(&peer.capabilities) {
+                        Ok(Message::HostCapabilities(host)) => host,
+                        _ => HostCapabilities::default(),
+                    };
+                    self.begin(now);
+                }
                 channel::Event::Down { .. } => self.end(now),
             }
         }

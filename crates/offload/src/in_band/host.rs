@@ -11,7 +11,7 @@ use flow::meter::MeterState;
 use flow::{Nanos, OpId};
 
 use crate::channel::{self, Channel, ClockSample};
-use crate::codec::{self, Joiner, Message};
+use crate::codec::{self, HostCapabilities, Joiner, Message};
 
 /// Requests without a reply, at most.
 const MOST_OUTSTANDING: usize = 4096;
@@ -56,6 +56,14 @@ pub struct InBand {
     /// When a reply came last, or there was nothing to reply to.
     progress: Nanos,
     stats: InBandStats,
+}
+
+/// What the channel's configuration of a host says: [`ChannelConfig::capabilities`](channel::ChannelConfig).
+pub fn host_greeting(host: HostCapabilities) -> Vec<u8> {
+    let mut greeting = Vec::new();
+    // All of them have a form.
+    let _ = codec::encode(&Message::HostCapabilities(host), &mut greeting);
+    greeting
 }
 
 impl InBand {

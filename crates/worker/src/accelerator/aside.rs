@@ -5,6 +5,7 @@ use offload::exception::Reason;
 use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf};
 
+use crate::accelerator::asking::Asking;
 use crate::accelerator::exceptions::Exceptions;
 use crate::accelerator::queues::EngineQueues;
 use crate::accelerator::settling::Settling;
@@ -20,6 +21,12 @@ use crate::stats::Stats;
 pub(super) struct Aside<B> {
     pub exceptions: Exceptions<B>,
     pub settling: Settling<B>,
+    /// What waits for answers of the host.
+    pub asking: Asking<B>,
+    /// Flows are put by answers, one after the other: what they release passes behind all of them.
+    pub is_answering: bool,
+    /// Places in the burst of packets that went to the host since they were last looked at.
+    pub excepted: Vec<u8>,
     /// Queues before ports, where there are any.
     pub queues: Option<Box<EngineQueues<B>>>,
     /// Whether packets that pass now come from the host: they have their hops with them.
@@ -66,10 +73,38 @@ impl<B: PacketMetadata> Aside<B> {
 impl<B: PacketBuf + PacketMetadata> Aside<B> {
     /// Gives what is held of the flow in a slot to the host.
     pub fn except_held(&mut self, slot: u32, stats: &mut Stats) {
+        if let Some(given) = self.settling.given(slot) {
+            self.asking.note_whole(&given.key);
+        }
         while let Some(packet) = self.settling.pop_of(slot) {
             stats.held -= 1;
             self.except(packet, Reason::NoFlow, stats);
         }
+    }
+}
+
+impl<B: PacketBuf + PacketMetadata> Aside<B> {
+    /// Gives what is kept in a slot until an answer comes to the host, and what is held of its flow, if that settles,
+    /// behind it: later packets of it follow.
+    pub fn except_asking(&mut self, slot: u32, stats: &mut Stats, now: Nanos) {
+        // It came from the wire.
+        let is_from_host = std::mem::take(&mut self.is_from_host);
+        if let Some((first, mut held)) = self.asking.take(slot) {
+            self.asking.note_whole(&first);
+            while let Some(packet) = self.asking.pop(&mut held) {
+                stats.held -= 1;
+                self.except(packet, Reason::NoFlow, stats);
+            }
+            if let Some(slot) = self
+                .settling
+                .find_key(&first)
+                .filter(|slot| self.settling.holds(*slot))
+            {
+                self.settling.make_void(slot, now);
+                self.except_held(slot, stats);
+            }
+        }
+        self.is_from_host = is_from_host;
     }
 }
 
@@ -79,17 +114,34 @@ impl<B: PacketBuf + PacketMetadata> Deferrals<B> for Aside<B> {
     fn store(
         &mut self,
         deferral: Deferral,
-        _: usize,
+        index: usize,
         packet: B,
         stats: &mut Stats,
         now: Nanos,
     ) -> Result<(), Rejected<B>> {
         match deferral {
-            Deferral::Host(reason) => self.except(packet, reason, stats),
+            Deferral::Host(reason) => {
+                if self.asking.is_on() {
+                    self.excepted.push(index as u8);
+                }
+                self.except(packet, reason, stats);
+            }
+            Deferral::Asking(slot) => match self.asking.hold(slot, packet) {
+                Ok(()) => stats.held += 1,
+                Err(packet) => {
+                    self.asking.note_no_room();
+                    self.except_asking(slot, stats, now);
+                    self.excepted.push(index as u8);
+                    self.except(packet, Reason::NoFlow, stats);
+                }
+            },
             Deferral::Settling(slot) => match self.settling.hold(slot, packet, now) {
                 Ok(()) => stats.held += 1,
                 Err(packet) => {
                     self.except_held(slot, stats);
+                    if self.asking.is_on() {
+                        self.excepted.push(index as u8);
+                    }
                     self.except(packet, Reason::NoFlow, stats);
                 }
             },

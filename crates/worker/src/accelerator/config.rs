@@ -59,6 +59,15 @@ pub struct EngineConfig {
     /// flow settles, a marker that gets lost is sent again, and of a flow with more packets than are held all go to
     /// the host. A node has twice the time in which it loses contact, at least. Default 500 ms.
     pub settling_time: Duration,
+    /// Pairs of ends whose first packet waits for an answer of the host, where that answers; at most 65,536. 0: nothing
+    /// is asked. Default 4,096.
+    pub max_asking: usize,
+    /// Packets that are kept until the host has answered. Default 4,096.
+    pub asked_packets: usize,
+    /// Of them those of the same two ends. Default 64.
+    pub asked_packets_per_key: u16,
+    /// How long an answer is waited for: then what was kept goes to the host whole. Default 5 ms.
+    pub asking_time: Duration,
     /// Room for packets that wait in queues before its ports. Default: none, and no packet waits.
     pub queues: Option<QueueLimits>,
     /// The secret of the hash functions. Must be random outside tests.
@@ -90,9 +99,18 @@ impl EngineConfig {
             held_packets: 1_024,
             held_packets_per_flow: 64,
             settling_time: Duration::from_millis(500),
+            max_asking: 4_096,
+            asked_packets: 4_096,
+            asked_packets_per_key: 64,
+            asking_time: Duration::from_millis(5),
             queues: None,
             seed,
         }
+    }
+
+    /// Packets that may become exceptions at once.
+    pub(super) fn most_at_once(&self) -> usize {
+        usize::from(self.held_packets_per_flow) + usize::from(self.asked_packets_per_key) + crate::BURST
     }
 
     /// What the network does not say of its interfaces.

@@ -4,16 +4,19 @@ use flow::slab::OutOfMemory;
 use flow::{Blocks, KeyFields, Millisecond, Nanos, PortId, SessionIndex, Tick};
 use packet::{DropReason, PacketBuf};
 use rtrb::Consumer;
+use rules::classifier::Key;
 use transport::Adjacencies;
 
 use crate::accelerator::aside::Aside;
+use crate::accelerator::asking::{Asking, AskingLimits};
 use crate::accelerator::config::EngineConfig;
+use crate::accelerator::engine_stats::EngineStats;
 use crate::accelerator::exceptions::{Exception, Exceptions};
 use crate::accelerator::flow_accounts::FlowCounts;
 use crate::accelerator::put_error::PutError;
 use crate::accelerator::queues::EngineQueues;
 use crate::accelerator::screening::{Taken, review, screen};
-use crate::accelerator::settling::{GivenFlow, Settling, SettlingLimits, SettlingStats};
+use crate::accelerator::settling::{GivenFlow, Settling, SettlingLimits};
 use crate::access_counts::AccessCounts;
 use crate::apply_rules::context::{ApplyRules, ApplyRulesState};
 use crate::apply_rules::egress_context::EgressContext;
@@ -88,31 +91,6 @@ pub struct Engine<I: Io> {
     host: PortStats,
 }
 
-/// What an engine has counted, and holds.
-#[derive(Clone, Copy, Debug)]
-pub struct EngineStats<'a> {
-    /// What a worker counts, too. Exceptions are in `handed_over`, what the host sends in `from_host`, what it gives
-    /// back in `inbox`, packets of flows that settle in `held`, exceptions that found no room among the drops as
-    /// [`DropReason::Overload`]. The host's port is not in it.
-    pub path: &'a Stats,
-    /// Exceptions by [`Reason::index`].
-    pub exceptions: &'a [u64; Reason::COUNT],
-    /// Exceptions that found no room.
-    pub exceptions_lost: u64,
-    /// Exceptions that wait to be taken.
-    pub exceptions_waiting: usize,
-    /// Frames of the port towards the host.
-    pub host: PortStats,
-    /// Flows that settle, and have.
-    pub settling: SettlingStats,
-    /// Packets that wait in queues, or before a port that takes none.
-    pub queued: usize,
-    /// Flow entries in the tables.
-    pub flows: usize,
-    /// Those of them that no packet can use any more.
-    pub dead_flows: usize,
-}
-
 impl<I: Io> Engine<I> {
     /// An engine that holds nothing. All of its memory is allocated here.
     ///
@@ -160,13 +138,21 @@ impl<I: Io> Engine<I> {
                 io,
             },
             aside: Aside {
-                exceptions: Exceptions::new(config.max_exceptions, config.held_packets_per_flow.into()),
+                exceptions: Exceptions::new(config.max_exceptions, config.most_at_once()),
                 settling: Settling::new(SettlingLimits {
                     flows: config.max_settling,
                     packets: config.held_packets,
                     packets_per_flow: config.held_packets_per_flow,
                     time: config.settling_time,
                 }),
+                asking: Asking::new(AskingLimits {
+                    keys: config.max_asking,
+                    packets: config.asked_packets,
+                    packets_per_key: config.asked_packets_per_key,
+                    time: config.asking_time,
+                }),
+                is_answering: false,
+                excepted: Vec::with_capacity(2 * crate::BURST),
                 queues: match &config.queues {
                     Some(limits) => Some(Box::new(EngineQueues::new(limits, ports, config.max_sessions)?)),
                     None => None,
@@ -190,6 +176,9 @@ impl<I: Io> Engine<I> {
             self.settle(slot, now);
         }
         self.aside.settling.forget_void(now);
+        if self.aside.asking.is_on() {
+            self.end_waits(now);
+        }
         for port in (0..self.ports.io.ports()).map(|port| PortId(port as u16)) {
             if port != self.config.host_port {
                 self.take_from(port);
@@ -281,6 +270,7 @@ impl<I: Io> Engine<I> {
             exceptions_waiting: self.aside.exceptions.len(),
             host: self.host,
             settling: self.aside.settling.stats(),
+            asking: self.aside.asking.stats(),
             queued: self.queued(),
             flows: self.flows.len(),
             dead_flows: self.flows.dead(),
@@ -363,6 +353,9 @@ impl<I: Io> Engine<I> {
         let is_in = self
             .flows
             .put(&self.blocks, flow, entry, &mut accounts, Tick::of(now));
+        if is_in {
+            self.aside.asking.release(&given.key, given.fields());
+        }
         is_in.then_some(()).ok_or(PutError::Full)
     }
 
@@ -373,7 +366,10 @@ impl<I: Io> Engine<I> {
             return;
         };
         match self.write(&given, now) {
-            Ok(()) => self.release(slot, now),
+            Ok(()) => {
+                self.pass_released(now);
+                self.release(slot, now);
+            }
             Err(PutError::Full) => {
                 self.aside.settling.make_void(slot, now);
                 self.aside.except_held(slot, &mut self.stats);
@@ -394,6 +390,33 @@ impl<I: Io> Engine<I> {
                 let _ = self.burst.packets.push(packet);
             }
             self.pass(Origin::Network, now);
+        }
+    }
+
+    /// What was kept too long goes to the host.
+    pub(super) fn end_waits(&mut self, now: Nanos) {
+        self.pass_released(now);
+        while let Some(slot) = self.aside.asking.next_due(now) {
+            self.except_asking(slot, now);
+        }
+    }
+
+    /// What is kept in a slot goes to the host whole.
+    pub(super) fn except_asking(&mut self, slot: u32, now: Nanos) {
+        self.aside.except_asking(slot, &mut self.stats, now);
+        self.drop_rejected();
+    }
+
+    /// Passes what was kept and has its flow by now.
+    pub(super) fn pass_released(&mut self, now: Nanos) {
+        while self.aside.asking.has_released() {
+            while !self.burst.packets.is_full()
+                && let Some(packet) = self.aside.asking.pop_released()
+            {
+                self.stats.held -= 1;
+                let _ = self.burst.packets.push(packet);
+            }
+            self.pass(Origin::Answered, now);
         }
     }
 
@@ -507,14 +530,25 @@ impl<I: Io> Engine<I> {
                 flags if flags.any(PacketFlags::STALE) => Reason::Stale,
                 _ => Reason::NoFlow,
             };
-            let settles = self.settle_or_not(index, origin, now);
-            let fate = settles.unwrap_or(host(reason));
+            // What is kept of its ends came before it.
+            let kept = match origin {
+                Origin::Network => self.aside.kept_or_not(&self.burst, index),
+                _ => None,
+            };
+            let fate = match kept.or_else(|| self.settle_or_not(index, origin, reason, now)) {
+                Some(fate) => fate,
+                None if origin == Origin::Network && self.aside.asking.is_on() => {
+                    let asked = self.aside.ask_or_not(&self.burst, index, now);
+                    asked.unwrap_or(host(reason))
+                }
+                None => host(reason),
+            };
             self.burst.descriptors[index].fate = fate;
         }
     }
 
     /// What becomes of a packet whose flow settles: open, with the verdict of its flow, if the host has given it back.
-    fn settle_or_not(&mut self, index: usize, origin: Origin, now: Nanos) -> Option<Fate> {
+    fn settle_or_not(&mut self, index: usize, origin: Origin, reason: Reason, now: Nanos) -> Option<Fate> {
         if self.aside.settling.is_empty() {
             return None;
         }
@@ -535,8 +569,9 @@ impl<I: Io> Engine<I> {
                 self.aside.settling.touch(slot, now);
                 Some(Fate::Open)
             }
-            Origin::Network if self.aside.settling.holds(slot) => Some(Fate::Defer(Deferral::Settling(slot))),
-            Origin::Network => None,
+            _ if self.aside.settling.holds(slot) => Some(Fate::Defer(Deferral::Settling(slot))),
+            // Those before it have gone to the host.
+            _ => Some(host(reason)),
         }
     }
 
@@ -559,15 +594,16 @@ impl<I: Io> Engine<I> {
     }
 
     /// Drops exceptions that found no room.
-    fn drop_rejected(&mut self) {
+    pub(super) fn drop_rejected(&mut self) {
         while let Some(Rejected { packet, reason }) = self.aside.take_rejected() {
             self.ports.drop(&mut self.stats, packet, reason);
         }
     }
 
     /// A packet that the host gave back is an exception.
-    pub(super) fn take_again(&mut self, packet: I::Buf, reason: Reason, hops: u8) {
+    pub(super) fn take_again(&mut self, packet: I::Buf, flow: &Key, reason: Reason, hops: u8) {
         self.stats.inbox += 1;
+        self.aside.asking.note_whole(flow);
         self.stats.handed_over += u64::from(self.aside.exceptions.push(packet, reason, hops));
         self.drop_rejected();
     }
@@ -714,6 +750,9 @@ impl<I: Io> Engine<I> {
         self.ports
             .tx
             .transmit(&mut self.ports.io, &mut self.stats, transmission);
+        if !self.aside.excepted.is_empty() {
+            self.aside.note_excepted(&self.burst);
+        }
         if self.aside.queues.is_some() {
             self.drop_lost_in_queues();
         }
@@ -731,6 +770,8 @@ enum Origin {
     Network,
     /// The host gives them back.
     Host,
+    /// They were kept until the host had answered: what finds no flow all the same goes to it.
+    Answered,
 }
 
 const fn host(reason: Reason) -> Fate {

@@ -4,6 +4,7 @@
 //! these first, then lets the agent carry out requests and the engine pass packets, and sends what is for the host:
 //! control frames before all others, exceptions, and behind them a marker if flows were put that came with packets.
 
+mod answers;
 mod config;
 mod frames;
 mod stats;
@@ -113,12 +114,14 @@ impl<I: Io> Node<I> {
         let engine = self.link.engine_mut();
         let report = engine.poll(now);
         self.link.tell_reached();
-        let sent = self.send_control(now) + self.send_exceptions(now) + self.send_marker(now);
+        let sent = self.send_control(now) + self.send_questions();
+        let sent = sent + self.send_exceptions(now) + self.send_marker(now);
         let stats = self.engine().stats();
         PollReport {
             rx: report.rx + received,
             tx: report.tx + sent,
-            waiting: (stats.settling.held + stats.exceptions_waiting + stats.queued) as u64,
+            waiting: (stats.settling.held + stats.asking.held + stats.exceptions_waiting + stats.queued)
+                as u64,
             ..report
         }
     }
@@ -202,6 +205,33 @@ impl<I: Io> Node<I> {
         sent
     }
 
+    /// A frame that finds no room is lost: what it asks about goes to the host when its time is over.
+    fn send_questions(&mut self) -> u64 {
+        let envelope = self.link.envelope();
+        let (link, out) = (&mut self.link, &mut self.out);
+        if !link.engine_mut().has_questions() {
+            return 0;
+        }
+        let questions = link.engine_mut().take_questions();
+        let (channel, mtu) = (link.agent.channel().config().channel, link.host_mtu);
+        let mut all = 0;
+        if let Some(envelope) = envelope {
+            answers::frames_of(&questions, channel, mtu, |octets| {
+                let frame = link.engine_mut().alloc();
+                match frame.and_then(|frame| frames::with_envelope(frame, &envelope, octets)) {
+                    Some(frame) => drop(out.push(frame)),
+                    None => link.stats.questions_lost += 1,
+                }
+                if out.is_full() {
+                    all += link.transmit_questions(out);
+                }
+            });
+            all += link.transmit_questions(out);
+        }
+        link.engine_mut().questions_sent(questions);
+        all
+    }
+
     fn send_exceptions(&mut self, now: Nanos) -> u64 {
         let envelope = self.link.envelope();
         let link = &mut self.link;
@@ -238,7 +268,7 @@ impl<I: Io> Node<I> {
         let is_lost = link.echoed + 1 < link.marker
             && now >= link.marker_again
             && link.engine_mut().stats().settling.flows > 0;
-        let is_due = link.is_marker_due || is_lost;
+        let is_due = link.is_marker_due || is_lost || link.engine_mut().wants_marker(now);
         let Some(envelope) = link.envelope().filter(|_| is_due) else {
             return 0;
         };
@@ -263,6 +293,8 @@ impl<I: Io> Node<I> {
             link.marker += 1;
             link.is_marker_due = false;
             link.marker_again = now + MARKER_AGAIN;
+            let next = link.marker as u32;
+            link.engine_mut().marker_sent(next, now);
         }
         sent
     }
@@ -294,7 +326,12 @@ impl<I: Io> HostLink<I> {
         if self.contacts != self.agent.stats().contacts {
             self.contacts = self.agent.stats().contacts;
             self.replay = ReplayWindow::default();
+            self.engine_mut().give_up_asking(now);
             self.engine_mut().give_up_settling();
+        }
+        let asks = self.agent.is_served() && self.agent.host().answers();
+        if asks != self.engine_mut().asks() {
+            self.engine_mut().set_asking(asks, now);
         }
     }
 
@@ -342,6 +379,12 @@ impl<I: Io> HostLink<I> {
             Some(Said::Through(through, header)) => {
                 self.pass_through(frame, begin + header, &through, now);
             }
+            Some(Said::Answers(header, answers)) => {
+                if self.is_new(header.counter) {
+                    self.stats.answers += 1;
+                    answers::follow(&mut self.agent, &mut self.stats, answers, now);
+                }
+            }
         }
     }
 
@@ -350,6 +393,7 @@ impl<I: Io> HostLink<I> {
         if number > self.echoed && number < self.marker {
             self.echoed = number;
             self.stats.echoes += 1;
+            self.engine_mut().marker_echoed(number as u32);
             self.engine_mut().settled(number as u32, now);
         }
     }
@@ -364,16 +408,22 @@ impl<I: Io> HostLink<I> {
         self.engine_mut().send(send.port, frame, now);
     }
 
-    /// A packet that brings its flow along, behind `begin` octets: the flow is put, and the packet passes by it.
-    fn pass_through(&mut self, mut frame: I::Buf, begin: usize, through: &Through, now: Nanos) {
+    /// Whether an authentic frame is of this contact, and was not there before.
+    fn is_new(&mut self, counter: u64) -> bool {
         // A contact of which the agent does not know yet begins with nothing.
         let is_of_contact = self.agent.is_served() && self.agent.channel().stats().contacts == self.contacts;
         if !is_of_contact {
             self.stats.forged += 1;
-            return;
+            return false;
         }
-        if !self.replay.take(through.counter) {
-            self.stats.replayed += 1;
+        let is_new = self.replay.take(counter);
+        self.stats.replayed += u64::from(!is_new);
+        is_new
+    }
+
+    /// A packet that brings its flow along, behind `begin` octets: the flow is put, and the packet passes by it.
+    fn pass_through(&mut self, mut frame: I::Buf, begin: usize, through: &Through, now: Nanos) {
+        if !self.is_new(through.counter) {
             return;
         }
         let is_port = self.engine_mut().is_of_network(through.port);
@@ -397,7 +447,8 @@ impl<I: Io> HostLink<I> {
             Err(_) => Reason::NoSession,
         };
         self.stats.refused += 1;
-        self.engine_mut().give_again(frame, reason, hops, now);
+        self.engine_mut()
+            .give_again(frame, &through.flow.key, (reason, hops), now);
     }
 
     /// The frame of an exception; `None` where it cannot be one, which is counted.
@@ -423,6 +474,13 @@ impl<I: Io> HostLink<I> {
             return None;
         }
         Some((header.class, exception.packet))
+    }
+
+    fn transmit_questions(&mut self, out: &mut Batch<I::Buf>) -> u64 {
+        let (sent, left) = self.transmit(out);
+        self.stats.questions += sent;
+        self.stats.questions_lost += left as u64;
+        sent
     }
 
     /// Sends frames to the host; how many went, and how many found no room and are dropped.

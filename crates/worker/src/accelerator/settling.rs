@@ -212,17 +212,20 @@ impl<B: PacketBuf> Settling<B> {
         PacketKey { index, keys }: PacketKey<'_>,
         family: Family,
     ) -> Option<(u32, &GivenFlow)> {
-        let whole = match family {
-            Family::None => return None,
-            Family::V4 => Key::V4(keys.v4[index % crate::BURST]),
-            Family::V6 => Key::V6(keys.v6[index % crate::BURST]),
-        };
-        let (_, is_tunnel) = shape_of(&whole);
+        let whole = keys.whole(index, family)?;
+        let slot = self.find_key(&whole)?;
+        Some((slot, &self.at(slot)?.given))
+    }
+
+    /// The slot of the flow, if it settles, that packets of this whole key are of.
+    pub fn find_key(&self, whole: &Key) -> Option<u32> {
+        if self.is_empty() {
+            return None;
+        }
+        let (_, is_tunnel) = shape_of(whole);
         let shapes = self.shapes.iter().filter(|shape| shape.is_tunnel == is_tunnel);
-        let found = shapes.filter_map(|shape| self.by_key.get(&cut(&whole, shape.fields)));
-        found
-            .filter_map(|slot| Some((*slot, &self.at(*slot)?.given)))
-            .next()
+        let mut found = shapes.filter_map(|shape| self.by_key.get(&cut(whole, shape.fields)));
+        found.find(|slot| self.at(**slot).is_some()).copied()
     }
 
     fn at(&self, slot: u32) -> Option<&SettlingFlow> {

@@ -48,6 +48,9 @@ impl<I: Io> Engine<I> {
         self.free_of_others(&given, self.owner_in_table(&given.key), slot)?;
         self.pass_reinjected(now);
         self.write(&given, now)?;
+        if !self.aside.is_answering {
+            self.pass_released(now);
+        }
         // What was passed just now may have ended it.
         if let Some(slot) = slot.and_then(|_| self.aside.settling.slot_of(&given.key)) {
             self.release(slot, now);
@@ -257,11 +260,11 @@ impl<I: Io> Engine<I> {
         self.flow_counts.take_aged(aged);
     }
 
-    /// Gives a packet to the host that it gave back, behind all exceptions of before, for this reason and with these
-    /// hops.
-    pub fn give_again(&mut self, packet: I::Buf, reason: Reason, hops: u8, now: Nanos) {
+    /// Gives a packet of a flow to the host that it gave back, behind all exceptions of before, for this reason and
+    /// with these hops.
+    pub fn give_again(&mut self, packet: I::Buf, flow: &AnyKey, (reason, hops): (Reason, u8), now: Nanos) {
         self.pass_reinjected(now);
-        self.take_again(packet, reason, hops);
+        self.take_again(packet, &key_of(flow), reason, hops);
     }
 
     /// Changes which members of a LAG carry frames.
@@ -325,7 +328,7 @@ const fn flow_of(key: Key, entry: &FlowEntry<()>) -> Flow {
     }
 }
 
-const fn key_of(key: &AnyKey) -> Key {
+pub(super) const fn key_of(key: &AnyKey) -> Key {
     match key {
         AnyKey::V4(key) => Key::V4(*key),
         AnyKey::V6(key) => Key::V6(*key),

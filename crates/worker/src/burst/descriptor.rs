@@ -62,6 +62,8 @@ pub(crate) enum Deferral {
     /// The packets of its flow that are on their way to the host and back; the flow is in this slot of those that
     /// settle at this accelerator.
     Settling(u32),
+    /// The host's answer to what this accelerator has asked about the first packet of its ends, which is in this slot.
+    Asking(u32),
 }
 
 /// What kind of packet it is, as far as the stages go separate ways.
@@ -176,6 +178,16 @@ impl Keys {
                 self.v6[index % BURST] = key;
                 Family::V6
             }
+        }
+    }
+
+    /// The whole key of the user packet at `index`.
+    #[inline]
+    pub fn whole(&self, index: usize, family: Family) -> Option<Key> {
+        match family {
+            Family::None => None,
+            Family::V4 => Some(Key::V4(self.v4[index % BURST])),
+            Family::V6 => Some(Key::V6(self.v6[index % BURST])),
         }
     }
 
@@ -404,6 +416,19 @@ impl Descriptor {
     #[inline(always)]
     pub fn is_open_user(&self) -> bool {
         self.is_open() && self.kind.is_user()
+    }
+
+    /// Octets before layer 4 of a user packet without options and extension headers, which begins with `bytes`; `None`
+    /// of another.
+    pub fn plain_layer4(&self, bytes: &[u8]) -> Option<u16> {
+        let ip = usize::from(self.offset);
+        match self.family {
+            Family::V4 if *bytes.get(ip)? == 0x45 => self.offset.checked_add(20),
+            Family::V6 if matches!(*bytes.get(ip + 6)?, proto::TCP | proto::UDP | proto::ICMPV6) => {
+                self.offset.checked_add(40)
+            }
+            _ => None,
+        }
     }
 
     /// What the headers of the user packet, or of a packet for ourselves, say: read again from `bytes`, the packet

@@ -116,6 +116,11 @@ impl<B: PacketBuf> AwaySessions<B> {
         self.held.len()
     }
 
+    /// Whether packets of a session may be here.
+    pub fn may_hold(&self, session: SessionIndex) -> bool {
+        self.len() > 0 && (self.queues.contains_key(&session) || self.has_ready())
+    }
+
     /// Whether there are released packets.
     #[inline]
     pub fn has_ready(&self) -> bool {

@@ -17,6 +17,14 @@ pub struct AcceleratorPortStats {
     pub foreign: u64,
     /// Packets that could not be sent: no contact, no headroom, too long with what is put in front of them.
     pub unsent: u64,
+    /// Questions of the accelerator, and those that found no room.
+    pub questions: u64,
+    /// See [`questions`](Self::questions).
+    pub questions_lost: u64,
+    /// Answers that brought a flow, and those that asked for the packet.
+    pub answered: u64,
+    /// See [`answered`](Self::answered).
+    pub answered_whole: u64,
     /// Markers that were sent back.
     pub markers: u64,
 }

@@ -8,13 +8,15 @@ use std::collections::VecDeque;
 use flow::contract::Flow;
 use flow::{Nanos, PortId, SessionIndex, WorkerId};
 use offload::channel::Discard;
-use offload::exception::{self, Class, Exception, FromAccelerator, Marker, Through};
+use offload::exception::{
+    self, Answer, AnswersHeader, AnswersWriter, Class, Exception, FromAccelerator, Marker, Question, Through,
+};
 use offload::in_band::InBand;
 use packet::{MacAddr, PacketBuf, VlanId};
 
 use crate::Batch;
 pub use crate::io::accelerator_port_stats::AcceleratorPortStats;
-use crate::io::exchange::Exchange;
+use crate::io::exchange::{Asked, Exchange};
 use crate::io::{Io, PacketMetadata, Parcel, QueueProgram, Urgency};
 
 /// Bursts that are taken of the port towards the accelerator in a poll: frames of the channel among them must not wait,
@@ -22,6 +24,10 @@ use crate::io::{Io, PacketMetadata, Parcel, QueueProgram, Urgency};
 const BURSTS: usize = 32;
 /// Packets of a port that wait for the worker, by [`Class`]: each has room of its own, whatever there is of the others.
 const WAITING: [usize; 3] = [128, 128, 512];
+/// Questions that wait for the worker.
+const QUESTIONS: usize = 1_024;
+/// The most octets of a frame with answers, behind its EtherType.
+const ANSWERS: u16 = 1_500;
 /// Frames of the channel that are sent in a poll.
 const FRAMES: usize = 64;
 
@@ -69,6 +75,8 @@ pub struct BehindAccelerator<I: Io> {
     /// Of packets that go back with their flow, in this contact.
     counter: u64,
     frame: Vec<u8>,
+    questions: VecDeque<(Asked, I::Buf)>,
+    answers: AnswersWriter,
     stats: AcceleratorPortStats,
 }
 
@@ -91,6 +99,8 @@ impl<I: Io> BehindAccelerator<I> {
             to_send: Batch::new(),
             counter: 0,
             frame: Vec::new(),
+            questions: VecDeque::with_capacity(QUESTIONS),
+            answers: AnswersWriter::default(),
             stats: AcceleratorPortStats::default(),
         }
     }
@@ -164,7 +174,42 @@ impl<I: Io> BehindAccelerator<I> {
                 let before = self.waiting.iter().map(|waiting| waiting.came).collect();
                 self.markers.push_back(Awaited { number, before });
             }
+            Ok(FromAccelerator::Questions(questions)) if questions.channel == self.channel() => {
+                for question in questions {
+                    match question {
+                        Ok(question) => self.take_question(&question),
+                        Err(_) => self.stats.foreign += 1,
+                    }
+                }
+            }
             _ => self.stats.foreign += 1,
+        }
+    }
+
+    /// What cannot be looked at comes whole, at once or when its time is over.
+    fn take_question(&mut self, question: &Question<'_>) {
+        let first = self.inner.ports() as u16;
+        self.stats.questions += 1;
+        if question.port.index() >= self.waiting.len() || self.questions.len() >= QUESTIONS {
+            self.stats.questions_lost += 1;
+            return;
+        }
+        let packet = self.inner.alloc().and_then(|mut buf| {
+            let room = buf.append(question.length.into())?;
+            room.get_mut(..question.head.len())?
+                .copy_from_slice(question.head);
+            buf.set_ingress(PortId(first + question.port.0));
+            Some(buf)
+        });
+        let asked = Asked {
+            number: question.number,
+            known: question.head.len() as u16,
+        };
+        match packet {
+            Some(packet) => self.questions.push_back((asked, packet)),
+            None => {
+                self.answer(question.number, None);
+            }
         }
     }
 
@@ -478,12 +523,73 @@ impl<I: Io> Io for BehindAccelerator<I> {
         if !self.host.channel().is_up() {
             self.counter = 0;
             self.markers.clear();
+            self.questions.clear();
+            self.answers = AnswersWriter::default();
         }
     }
 
     fn flush_accelerator(&mut self, now: Nanos) {
+        self.end_answers();
         self.send_channel(now);
         self.flush();
+    }
+
+    fn take_questions(&mut self, out: &mut Batch<I::Buf>, asked: &mut Vec<Asked>) {
+        asked.clear();
+        while !out.is_full()
+            && let Some((question, packet)) = self.questions.pop_front()
+        {
+            asked.push(question);
+            let _ = out.push(packet);
+        }
+    }
+
+    fn answer(&mut self, number: u32, flow: Option<(SessionIndex, &Flow)>) {
+        let most = usize::from(self.config.mtu.min(ANSWERS));
+        let mut answer = match flow {
+            Some((session, flow)) => Answer::ByFlow(session, *flow),
+            None => Answer::Whole,
+        };
+        for _ in 0..2 {
+            match self.answers.add(number, &answer, most) {
+                Ok(true) => break,
+                Ok(false) => self.end_answers(),
+                // A flow without a form: its packets come whole.
+                Err(_) => answer = Answer::Whole,
+            }
+        }
+        match answer {
+            Answer::ByFlow(..) => self.stats.answered += 1,
+            Answer::Whole => self.stats.answered_whole += 1,
+        }
+    }
+
+    fn end_answers(&mut self) {
+        if self.answers.is_empty() {
+            return;
+        }
+        let channel = self.host.channel();
+        let header = AnswersHeader {
+            channel: channel.config().channel,
+            counter: self.counter + 1,
+        };
+        let seal = |octets: &[u8]| channel.seal(octets).unwrap_or_default();
+        let mut octets = std::mem::take(&mut self.frame);
+        octets.clear();
+        let is_written = self.answers.finish(&header, seal, &mut octets).is_ok();
+        let to = channel.peer_mac().filter(|_| is_written);
+        if let (Some(to), Some(mut buf)) = (to, self.inner.alloc()) {
+            let ethernet = self.ethernet_len();
+            let written = buf.append(ethernet + octets.len()).and_then(|out| {
+                out.get_mut(ethernet..)?.copy_from_slice(&octets);
+                self.put_ethernet(to, out)
+            });
+            if written.is_some() {
+                self.counter += 1;
+                self.send_own(buf);
+            }
+        }
+        self.frame = octets;
     }
 
     fn exchange_of(&self, packet: &I::Buf) -> Option<Exchange> {

@@ -13,6 +13,15 @@ pub struct Exchange {
     pub hops: u8,
 }
 
+/// What an accelerator asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The number of the question.
+    pub number: u32,
+    /// Octets of the packet that are known.
+    pub known: u16,
+}
+
 impl Exchange {
     pub(super) const fn to_charge(self) -> ChargeId {
         ChargeId((self.reason as u32) << 8 | self.hops as u32)

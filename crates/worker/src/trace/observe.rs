@@ -506,9 +506,9 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             // As `tx` has it.
             Fate::Open
             | Fate::Redirect
-            | Fate::Defer(Deferral::Host(_) | Deferral::Settling(_) | Deferral::Queue { .. }) => {
-                TracedEnd::Dropped(DropReason::UnsupportedAction)
-            }
+            | Fate::Defer(
+                Deferral::Host(_) | Deferral::Settling(_) | Deferral::Asking(_) | Deferral::Queue { .. },
+            ) => TracedEnd::Dropped(DropReason::UnsupportedAction),
         }
     }
 }

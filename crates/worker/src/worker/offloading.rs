@@ -224,17 +224,8 @@ impl<I: Io> Worker<I> {
         if place.is_none_or(Place::is_on_its_way) {
             return false;
         }
+        let flow = self.flow_there(session, index);
         let packet = &self.burst.packets[index];
-        let descriptor = &self.burst.descriptors[index];
-        let flow = flow_of(&self.flows, descriptor, &self.burst.keys, index);
-        let places = self
-            .sessions
-            .at(session)
-            .map(|slot| CounterPlaces::of(&slot.image.block));
-        let flow = flow.zip(places).map(|(flow, places)| Flow {
-            urrs: places.of_flow(flow.urrs),
-            ..flow
-        });
         // What did not come from there would never come back.
         let may_go = self
             .ports
@@ -249,6 +240,17 @@ impl<I: Io> Worker<I> {
         }
         self.call_home(session, now);
         false
+    }
+
+    /// The flow by which a packet that is decided passes at the accelerator.
+    pub(super) fn flow_there(&self, session: SessionIndex, index: usize) -> Option<Flow> {
+        let descriptor = &self.burst.descriptors[index];
+        let flow = flow_of(&self.flows, descriptor, &self.burst.keys, index)?;
+        let places = CounterPlaces::of(&self.sessions.at(session)?.image.block);
+        Some(Flow {
+            urrs: places.of_flow(flow.urrs),
+            ..flow
+        })
     }
 
     /// Has a session come home, and stay for a while.

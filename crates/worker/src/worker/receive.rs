@@ -306,7 +306,7 @@ impl<I: Io> Worker<I> {
 
     /// Stage `parse`. Gives the flags of all packets.
     #[inline]
-    fn parse(&mut self, source: Source) -> PacketFlags {
+    pub(super) fn parse(&mut self, source: Source) -> PacketFlags {
         let (burst, interfaces) = (&mut self.burst, &self.tables.interfaces);
         let descriptors = &mut burst.descriptors[..burst.packets.len()];
         // Where there are public addresses, a fragment may have waited at another worker than its session's.
@@ -405,7 +405,7 @@ impl<I: Io> Worker<I> {
 
     /// Stage `lookup`.
     #[inline]
-    fn lookup(&mut self, now: Nanos) -> SoftHits {
+    pub(super) fn lookup(&mut self, now: Nanos) -> SoftHits {
         let burst = &mut self.burst;
         let descriptors = &mut burst.descriptors[..burst.packets.len()];
         let soft = lookup(
@@ -424,7 +424,7 @@ impl<I: Io> Worker<I> {
 
     /// Stage `slow`. Gives how many packets were decided.
     #[inline]
-    fn decide(
+    pub(super) fn decide(
         &mut self,
         source: Source,
         (hits, soft): (u64, SoftHits),

@@ -29,7 +29,7 @@ use crate::ingress::new_flow_filter::NewFlowFilter;
 use crate::ingress::queue_choice::queue_program;
 use crate::ingress::rx_backlog::RxBacklog;
 use crate::ingress::worker_selection::WorkerSelection;
-use crate::io::Io;
+use crate::io::{Asked, Io};
 use crate::local::limits::LocalLimits;
 use crate::lookup::flow_tables::{FlowCapacity, Flows};
 use crate::nat::NatStage;
@@ -75,6 +75,8 @@ pub struct Worker<I: Io> {
     pub(super) drains: Drains,
     /// Trace requests, if there are any.
     pub(super) tracer: Option<Box<Tracer>>,
+    /// What the accelerator asks about the packets of the burst.
+    pub(super) asked: Vec<Asked>,
     /// The number of the next trace request.
     pub(super) next_trace: u64,
     /// Which counts control has, if it is to have any by itself.
@@ -200,6 +202,7 @@ impl<I: Io> Worker<I> {
             events: EventQueue::new(channel.events, config.max_sessions),
             drains: Drains::new(),
             tracer: None,
+            asked: Vec::new(),
             next_trace: 0,
             checkpoints: Checkpoints::new(&config, &sessions),
             sessions,

@@ -27,7 +27,7 @@ use worker::{Command, ControlEnd, Event, OffloadPolicy, Worker};
 use crate::common::one_session::{REMOTE, TEID, from_ue, of_ue, session, with_rulebase};
 use crate::common::{NEXT_HOPS, World, frame, next_hops, our_mac, unresolved};
 use crate::mss_clamping;
-use crate::offload::{ACCELERATOR, BUFFERS, HostParts, TOWARDS, host, host_in, random};
+use crate::offload::{ACCELERATOR, BUFFERS, HostParts, TOWARDS, host, host_in, host_that, random};
 use crate::path_mtu::{announce_mtu, to_gnb};
 
 /// Ports of the network, from 0 on; behind them the node's port towards its host.
@@ -52,6 +52,14 @@ pub enum Link {
     LosesControl(u32),
     /// One marker of this number, each way.
     LosesMarkers(u32),
+    /// One frame of this number with questions or answers.
+    LosesQuestions(u32),
+    /// Of this number of frames with questions or answers one comes twice, and one behind others.
+    Disorders(u32),
+    /// The host answers no questions.
+    OldHost,
+    /// The accelerator asks none.
+    OldAccelerator,
 }
 
 pub struct Pair {
@@ -65,11 +73,18 @@ pub struct Pair {
     next_op: u64,
     link: Link,
     draws: u32,
+    /// Frames that others overtake, each with the step in which it arrives, and whether at the host.
+    late: Vec<(u64, bool, Vec<u8>)>,
+    steps: u64,
 }
 
 impl Pair {
     fn new(link: Link) -> Self {
-        Self::on(host(OffloadPolicy::default()), link)
+        let host = match link {
+            Link::OldHost => host_that(&testing::network(), OffloadPolicy::default(), Vec::new()),
+            _ => host(OffloadPolicy::default()),
+        };
+        Self::on(host, link)
     }
 
     fn on(host: HostParts, link: Link) -> Self {
@@ -94,6 +109,9 @@ impl Pair {
         config.engine.max_sessions = 64;
         (config.engine.max_flows_v4, config.engine.max_flows_v6) = (1024, 1024);
         config.engine.queues = queues;
+        if matches!(link, Link::OldAccelerator) {
+            config.engine.max_asking = 0;
+        }
         config.counts_every = Duration::from_millis(1);
         let mut pair = Self {
             host: worker,
@@ -106,6 +124,8 @@ impl Pair {
             next_op: 0,
             link,
             draws: 0,
+            late: Vec::new(),
+            steps: 0,
         };
         pair.set_next_hops(true);
         pair.rest();
@@ -133,28 +153,66 @@ impl Pair {
         let of = match self.link {
             Link::LosesControl(of) if is_control => of,
             Link::LosesMarkers(of) if is_marker => of,
+            Link::LosesQuestions(of) if is_question(octets) => of,
             _ => return false,
         };
+        self.draw().is_multiple_of(of)
+    }
+
+    fn draw(&mut self) -> u32 {
         self.draws = self.draws.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (self.draws >> 8).is_multiple_of(of)
+        self.draws >> 8
+    }
+
+    /// A frame arrives, once, twice or later, unless it is lost.
+    fn carry(&mut self, octets: &[u8], is_to_host: bool) {
+        if self.is_lost(octets) {
+            return;
+        }
+        if let Link::Disorders(of) = self.link
+            && is_question(octets)
+        {
+            match self.draw() % of {
+                0 => self.deliver(octets, is_to_host),
+                1 => {
+                    let wait = u64::from(self.draw() % 400);
+                    self.late.push((self.steps + wait, is_to_host, octets.to_vec()));
+                    return;
+                }
+                _ => {}
+            }
+        }
+        self.deliver(octets, is_to_host);
+    }
+
+    fn deliver(&mut self, octets: &[u8], is_to_host: bool) {
+        let queue = match is_to_host {
+            true => self.host_wires.to(WorkerId(0), TOWARDS),
+            false => self.node_wires.to(WorkerId(0), PortId(PORTS)),
+        };
+        queue.push(MemBuf::new(octets)).expect("there is room");
+    }
+
+    fn deliver_late(&mut self) {
+        self.steps += 1;
+        let steps = self.steps;
+        let due: Vec<_> = self.late.extract_if(.., |(at, ..)| *at <= steps).collect();
+        for (_, is_to_host, octets) in due {
+            self.deliver(&octets, is_to_host);
+        }
     }
 
     pub fn step(&mut self) {
         self.now = self.now + STEP;
         self.host.poll(self.now);
         while let Some(buf) = self.host_wires.from(TOWARDS).pop() {
-            if !self.is_lost(buf.bytes()) {
-                let queue = self.node_wires.to(WorkerId(0), PortId(PORTS));
-                queue.push(MemBuf::new(buf.bytes())).expect("there is room");
-            }
+            self.carry(buf.bytes(), false);
         }
         self.node.poll(self.now);
         while let Some(buf) = self.node_wires.from(PortId(PORTS)).pop() {
-            if !self.is_lost(buf.bytes()) {
-                let queue = self.host_wires.to(WorkerId(0), TOWARDS);
-                queue.push(MemBuf::new(buf.bytes())).expect("there is room");
-            }
+            self.carry(buf.bytes(), true);
         }
+        self.deliver_late();
     }
 
     /// Until nothing is on the way.
@@ -230,6 +288,11 @@ impl Pair {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// Whether a frame has questions, or answers.
+fn is_question(octets: &[u8]) -> bool {
+    octets.get(12..14) == Some(&[0x88, 0xb6]) && matches!(octets.get(15), Some(3 | 0x84))
 }
 
 /// The packets of UE and port, which end with a number.
@@ -614,6 +677,21 @@ proptest! {
     #[test]
     fn both_do_so_when_markers_are_lost(all in steps(), of in 2..5_u32) {
         compare(Link::LosesMarkers(of), &all)?;
+    }
+
+    #[test]
+    fn both_do_so_when_questions_and_answers_are_lost(all in steps(), of in 2..5_u32) {
+        compare(Link::LosesQuestions(of), &all)?;
+    }
+
+    #[test]
+    fn both_do_so_when_they_come_twice_and_late(all in steps(), of in 2..5_u32) {
+        compare(Link::Disorders(of), &all)?;
+    }
+
+    #[test]
+    fn both_do_so_where_one_end_knows_of_no_questions(all in steps(), is_host in any::<bool>()) {
+        compare(if is_host { Link::OldHost } else { Link::OldAccelerator }, &all)?;
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Sessions that an accelerator passes: how they leave and come home, what goes to and fro, and that each packet counts
 //! once. The accelerator is a backend of the FlowOp contract that the test drives.
 
+mod answers;
+
 use crate::common;
 
 use std::sync::Arc;
@@ -13,8 +15,9 @@ use flow::{
     Bounds, CounterLimit, InstanceId, LimitAction, Nanos, OpId, PortId, Seed, SessionIndex, Volumes, WorkerId,
 };
 use offload::channel::{Channel, ChannelConfig, Key, Role};
-use offload::exception::{Class, Exception, FromHost, Marker, Reason, Through};
-use offload::in_band::{Agent, InBand, greeting};
+use offload::codec::HostCapabilities;
+use offload::exception::{Answer, Class, Exception, FromHost, Marker, Reason, Through};
+use offload::in_band::{Agent, InBand, greeting, host_greeting};
 use packet::{DropReason, MacAddr, Teid};
 use rules::SessionRules;
 use rules::image::{ImmediateActions, SessionChange, SessionImage, UsageSnapshot};
@@ -85,6 +88,7 @@ enum Sent {
     By(u16, Vec<u8>),
     Through(Box<Through>, Vec<u8>),
     Marker(u64),
+    Answers(Vec<(u32, Answer)>),
 }
 
 struct Case {
@@ -123,6 +127,11 @@ pub fn host(policy: OffloadPolicy) -> HostParts {
 
 /// The same in this network.
 pub fn host_in(network: &Network, policy: OffloadPolicy) -> HostParts {
+    host_that(network, policy, host_greeting(HostCapabilities::new(true)))
+}
+
+/// The same that says this of itself.
+pub fn host_that(network: &Network, policy: OffloadPolicy, greeting: Vec<u8>) -> HostParts {
     let network = Arc::new(behind(network));
     let ports = network.instances().iter().map(|instance| instance.port.0).max();
     let ports = ports.expect("there are instances");
@@ -134,7 +143,7 @@ pub fn host_in(network: &Network, policy: OffloadPolicy) -> HostParts {
         vlan: None,
         mtu: 9000,
     };
-    let host = InBand::new(channel(Role::Host, 5, Vec::new()));
+    let host = InBand::new(channel(Role::Host, 5, greeting));
     let io = BehindAccelerator::new(ios.remove(0), config, host);
     let macs = (0..=ports).map(our_mac).collect();
     let mut config = WorkerConfig::new(WorkerId(0), 1, Arc::clone(&network), macs, Seed([7, 9]));
@@ -204,6 +213,7 @@ impl Case {
         match FromHost::read(octets).expect("a frame of the host") {
             FromHost::Send(header, frame) => Sent::By(header.port.0, frame.to_vec()),
             FromHost::Marker(Marker { number, .. }) => Sent::Marker(number),
+            FromHost::Answers(sealed) => self.read_answers(&sealed),
             FromHost::Through(sealed) => {
                 let verifies = |octets: &[u8], mac: &[u8; 16]| self.agent.channel().verifies(octets, mac);
                 let (header, frame) = sealed.open(verifies).expect("it is authentic");
@@ -240,13 +250,6 @@ impl Case {
             }
         }
         reached
-    }
-
-    fn marker(&mut self, number: u64) {
-        let marker = Marker { channel: 0, number };
-        let mut octets = [&HOST.0[..], &ACCELERATOR.0, &[0x88, 0xb6], &[0; Marker::LEN]].concat();
-        marker.write(&mut octets[14..]).expect("a header");
-        self.push(&octets);
     }
 
     /// Lets a frame come to the host that the accelerator has received by its port.

@@ -14,8 +14,11 @@ use flow::{
     LocalId, Nanos, OpId, PortId, Scope, Seed, SessionIndex, VrfId, WorkerId,
 };
 use offload::channel::{self, Channel, ChannelConfig, Key, Role};
-use offload::exception::{self, Exception, FromAccelerator, Marker, Send, Through};
-use offload::in_band::InBand;
+use offload::codec::HostCapabilities;
+use offload::exception::{
+    self, Answer, AnswersHeader, AnswersWriter, Exception, FromAccelerator, Marker, Send, Through,
+};
+use offload::in_band::{InBand, host_greeting};
 use packet::{MacAddr, VlanId};
 use rules::testing::{UE, UserPacket, tunnelled};
 use worker::accelerator::{EngineConfig, Node, NodeConfig};
@@ -203,6 +206,9 @@ pub struct World {
     pub holds_markers: bool,
     pub events: Vec<Event>,
     pub is_cut: bool,
+    /// Questions: their numbers, and the octets that they show.
+    pub questions: Vec<(u32, Vec<u8>)>,
+    answers: bool,
     vlan: Option<u16>,
     counter: u64,
     ops: u64,
@@ -224,18 +230,29 @@ impl World {
         Self {
             wires,
             node,
-            host: host(vlan, 1),
+            host: host(vlan, 1, false),
             now: Nanos::from_secs(1),
             exceptions: Vec::new(),
             markers: Vec::new(),
             holds_markers: false,
             events: Vec::new(),
             is_cut: false,
+            questions: Vec::new(),
+            answers: false,
             vlan,
             counter: 0,
             ops: 0,
             replies: HashMap::new(),
         }
+    }
+
+    /// In contact with a host that answers questions, with network and session.
+    pub fn answering(configure: impl FnOnce(&mut NodeConfig)) -> Self {
+        let mut world = Self::with(None, configure);
+        world.answers = true;
+        world.host = host(None, 1, true);
+        world.give_all();
+        world
     }
 
     /// In contact, with network and session.
@@ -301,7 +318,8 @@ impl World {
 
     /// Another process takes the host's place.
     pub fn restart_host(&mut self) {
-        self.host = host(self.vlan, 2);
+        let boot = self.host.channel().config().boot + 1;
+        self.host = host(self.vlan, boot, self.answers);
     }
 
     pub fn step(&mut self) {
@@ -337,6 +355,14 @@ impl World {
             FromAccelerator::Exception(header, packet) => self.exceptions.push((header, packet.to_vec())),
             FromAccelerator::Marker(marker) if self.holds_markers => self.markers.push(marker.number),
             FromAccelerator::Marker(marker) => self.echo(marker.number),
+            FromAccelerator::Questions(questions) => {
+                assert_eq!(questions.channel, 3);
+                for question in questions {
+                    let question = question.expect("a question");
+                    assert_eq!((question.port, question.user_packet), (ACCESS, 14 + 36));
+                    self.questions.push((question.number, question.head.to_vec()));
+                }
+            }
         }
     }
 
@@ -400,6 +426,23 @@ impl World {
         [&octets[..length], packet].concat()
     }
 
+    /// What answers questions.
+    pub fn answers(&mut self, answers: &[(u32, Answer)]) -> Vec<u8> {
+        self.counter += 1;
+        let header = AnswersHeader {
+            channel: 3,
+            counter: self.counter,
+        };
+        let mut writer = AnswersWriter::default();
+        for (number, answer) in answers {
+            assert_eq!(writer.add(*number, answer, 9_000), Ok(true));
+        }
+        let mut octets = Vec::new();
+        let seal = |sealed: &[u8]| self.host.channel().seal(sealed).unwrap_or_default();
+        writer.finish(&header, seal, &mut octets).expect("in its bounds");
+        octets
+    }
+
     /// A packet comes in by the access port.
     pub fn arrive(&mut self, frame: &[u8]) {
         let _ = self.wires.to(WorkerId(0), ACCESS).push(MemBuf::new(frame));
@@ -424,7 +467,10 @@ impl World {
     }
 }
 
-fn host(vlan: Option<u16>, boot: u64) -> InBand {
-    let config = channel_config(Role::Host, vlan, boot);
+fn host(vlan: Option<u16>, boot: u64, answers: bool) -> InBand {
+    let mut config = channel_config(Role::Host, vlan, boot);
+    if answers {
+        config.capabilities = host_greeting(HostCapabilities::new(true));
+    }
     InBand::new(Channel::new(config, random(boot + 40)).expect("a valid configuration"))
 }

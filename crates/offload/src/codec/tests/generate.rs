@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use crate::codec::Message;
+use crate::codec::{HostCapabilities, Message};
 
 fn direction() -> impl Strategy<Value = Direction> {
     any::<bool>().prop_map(|down| Direction::BOTH[usize::from(down)])
@@ -721,5 +721,6 @@ pub fn message() -> impl Strategy<Value = Message> {
             false => notice.into(),
         }),
         1 => capabilities().prop_map(Message::Capabilities),
+        1 => any::<u8>().prop_map(|flags| Message::HostCapabilities(HostCapabilities::of_flags(flags))),
     ]
 }

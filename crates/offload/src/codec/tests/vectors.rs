@@ -10,7 +10,7 @@ use flow::meter::{
 use flow::*;
 
 use super::document;
-use crate::codec::{Message, decode, encode};
+use crate::codec::{HostCapabilities, Message, decode, encode};
 
 const SESSION: Subject = Subject::Session(SessionIndex(0x0000_0105));
 
@@ -689,6 +689,10 @@ fn capabilities() -> Vec<(&'static str, Message)> {
         (
             "capabilities-local",
             Message::Capabilities(Capabilities::local(1_000, 2_000, 300)),
+        ),
+        (
+            "host-capabilities",
+            Message::HostCapabilities(HostCapabilities::new(true)),
         ),
     ]
 }

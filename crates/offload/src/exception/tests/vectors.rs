@@ -41,6 +41,50 @@ fn user_packet() -> Exception {
     }
 }
 
+/// About the user's packet, of which 46 octets are shown.
+fn question() -> Question<'static> {
+    Question {
+        number: 0x0001_0007,
+        port: PortId(6),
+        length: USER_PACKET.len() as u16,
+        user_packet: 18,
+        layer4: Some(38),
+        head: &USER_PACKET[..46],
+    }
+}
+
+fn questions() -> Vec<u8> {
+    let mut asked = QuestionsWriter::default();
+    assert!(asked.add(2, &question(), 1_500));
+    let Ok(FromAccelerator::Questions(read)) = FromAccelerator::read(asked.octets()) else {
+        panic!("not read");
+    };
+    assert_eq!(read.collect::<Vec<_>>(), [Ok(question())]);
+    asked.octets().to_vec()
+}
+
+fn answers() -> Vec<u8> {
+    let by_flow = Answer::ByFlow(SessionIndex(0x0105), vectors::flow_ipv4());
+    let expected = [(0x0001_0007, by_flow), (8, Answer::Whole)];
+    let mut writer = AnswersWriter::default();
+    for (number, answer) in &expected {
+        assert_eq!(writer.add(*number, answer, 1_500), Ok(true));
+    }
+    let header = AnswersHeader {
+        channel: 2,
+        counter: 13,
+    };
+    let mut octets = Vec::new();
+    assert_eq!(writer.finish(&header, |_| [0xa5; 16], &mut octets), Ok(()));
+    let Ok(FromHost::Answers(sealed)) = FromHost::read(&octets) else {
+        panic!("not read");
+    };
+    let (read, answers) = sealed.open(|_, mac| *mac == [0xa5; 16]).unwrap();
+    assert_eq!(read, header);
+    assert_eq!(answers.collect::<Vec<_>>(), expected.map(Ok));
+    octets
+}
+
 #[test]
 fn the_document_has_the_vectors() {
     let arp = Exception {
@@ -88,6 +132,8 @@ fn the_document_has_the_vectors() {
             "marker-back",
             with_frame(&[], |out| written(marker.write_back(out))),
         ),
+        ("questions", questions()),
+        ("answers", answers()),
     ];
     let octets = |name| &vectors.iter().find(|(known, _)| *known == name).unwrap().1[..];
     for (header, frame, name) in [

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use flow::Nanos;
 use foldhash::quality::FixedState;
 use offload::channel;
-use offload::exception::{self, Class, FromHost, Marker, SealedThrough, Send};
+use offload::exception::{self, Answers, AnswersHeader, Class, FromHost, Marker, SealedThrough, Send};
 use packet::eth::{self, L2, Vlan, ether_type};
 use packet::gtpu::MessageType;
 use packet::{Addrs, Frame, GtpuFrame, IpTuple, MacAddr, PacketBuf, VlanId, frame};
@@ -87,28 +87,37 @@ pub(super) fn kind_of(octets: &[u8], envelope: Option<&Envelope>) -> HostFrame {
 }
 
 /// What an exception frame of the host says, and where in it the packet is.
-pub(super) enum Said {
+pub(super) enum Said<'a> {
     Send(Send),
     /// With the octets of its header.
     Through(exception::Through, usize),
     Forged,
     Marker(Marker),
+    Answers(AnswersHeader, Answers<'a>),
 }
 
 /// Reads an exception frame behind its EtherType. `verifies` is [`channel::Channel::verifies`].
-pub(super) fn read(
-    octets: &[u8],
+pub(super) fn read<'a>(
+    octets: &'a [u8],
     channel: u8,
     verifies: impl FnOnce(&[u8], &[u8; exception::MAC_LEN]) -> bool,
-) -> Option<Said> {
+) -> Option<Said<'a>> {
     match FromHost::read(octets).ok()? {
         FromHost::Send(send, _) => (send.channel == channel).then_some(Said::Send(send)),
         FromHost::Marker(marker) => (marker.channel == channel).then_some(Said::Marker(marker)),
         FromHost::Through(sealed) => (sealed.channel() == channel).then(|| open(&sealed, verifies)),
+        FromHost::Answers(sealed) if sealed.channel() != channel => None,
+        FromHost::Answers(sealed) => Some(match sealed.open(verifies) {
+            Ok((header, answers)) => Said::Answers(header, answers),
+            Err(_) => Said::Forged,
+        }),
     }
 }
 
-fn open(sealed: &SealedThrough<'_>, verifies: impl FnOnce(&[u8], &[u8; exception::MAC_LEN]) -> bool) -> Said {
+fn open(
+    sealed: &SealedThrough<'_>,
+    verifies: impl FnOnce(&[u8], &[u8; exception::MAC_LEN]) -> bool,
+) -> Said<'static> {
     match sealed.open(verifies) {
         Ok((through, _)) => Said::Through(through, sealed.header_len()),
         Err(_) => Said::Forged,
@@ -217,6 +226,14 @@ pub(super) fn wrap<B: PacketBuf>(
     envelope.write(room);
     let room = room.get_mut(envelope.len()..before);
     room.is_some_and(|room| header.write(room).is_ok())
+}
+
+/// A frame with these octets behind its EtherType, in an empty buffer. `None` where there is no room.
+pub(super) fn with_envelope<B: PacketBuf>(mut buf: B, envelope: &Envelope, octets: &[u8]) -> Option<B> {
+    let room = buf.append(envelope.len() + octets.len())?;
+    envelope.write(room);
+    room.get_mut(envelope.len()..)?.copy_from_slice(octets);
+    Some(buf)
 }
 
 /// A frame of these octets in an empty buffer. False where there is no room.

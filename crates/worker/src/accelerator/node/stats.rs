@@ -21,6 +21,12 @@ pub struct NodeStats {
     pub replayed: u64,
     /// The same whose flow was refused: the packet went to the host again.
     pub refused: u64,
+    /// Frames with questions that were sent, and those that found no room.
+    pub questions: u64,
+    /// See [`questions`](Self::questions).
+    pub questions_lost: u64,
+    /// Frames with answers.
+    pub answers: u64,
     /// Packets that were given to the host, by [`Class`](offload::exception::Class).
     pub exceptions: [u64; 3],
     /// Packets for the host that found no room on its port, or no host, by class.

@@ -5,6 +5,7 @@ use packet::MacAddr;
 
 use super::{Node, NodeStats};
 use crate::Stats;
+use crate::accelerator::asking::AskingStats;
 use crate::accelerator::settling::SettlingStats;
 use crate::io::Io;
 use crate::view::EgressCounts;
@@ -32,6 +33,10 @@ pub struct NodeView {
     pub events: u64,
     /// Flows that settle, and have.
     pub settling: SettlingStats,
+    /// Packets that wait for answers of the host, and have.
+    pub asking: AskingStats,
+    /// Whether the host answers questions.
+    pub asks: bool,
     /// Flow entries, those that no packet can use any more included.
     pub flows: usize,
     /// Sessions of which the host has given anything.
@@ -56,6 +61,8 @@ impl<I: Io> Node<I> {
             requests: agent.stats().requests,
             events: agent.stats().events,
             settling: engine.settling,
+            asking: engine.asking,
+            asks: self.engine().asks(),
             flows: engine.flows,
             sessions: agent.backend().sessions(),
             queues: self.engine().queue_counts(),

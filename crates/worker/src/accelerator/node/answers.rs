@@ -1,0 +1,68 @@
+//! Questions of a node as frames, and what the answers of its host change.
+
+use flow::Nanos;
+use flow::table_backend::TableBackend;
+use offload::exception::{Answer, Answers, Question, QuestionsWriter};
+use offload::in_band::Agent;
+
+use super::stats::NodeStats;
+use crate::accelerator::asking::Questions;
+use crate::accelerator::engine_tables::EngineTables;
+use crate::io::Io;
+
+/// The most octets of a frame with questions, behind its EtherType: a control frame's.
+const MOST: usize = 1_500;
+
+/// Gives the frames of all questions, behind their EtherType and no longer than `mtu`.
+pub(super) fn frames_of(questions: &Questions, channel: u8, mtu: usize, mut send: impl FnMut(&[u8])) {
+    let mut writer = QuestionsWriter::default();
+    for (asked, head) in questions.all() {
+        let question = Question {
+            number: asked.number,
+            port: asked.port,
+            length: asked.length,
+            user_packet: asked.user_packet,
+            layer4: (asked.layer4 != 0).then_some(asked.layer4),
+            head,
+        };
+        if !writer.add(channel, &question, mtu.min(MOST)) && !writer.octets().is_empty() {
+            send(writer.octets());
+            writer.clear();
+            let _ = writer.add(channel, &question, mtu.min(MOST));
+        }
+    }
+    if !writer.octets().is_empty() {
+        send(writer.octets());
+    }
+}
+
+/// Follows authentic answers: flows are put, and what was kept for them passes behind all of them.
+pub(super) fn follow<I: Io>(
+    agent: &mut Agent<TableBackend<EngineTables<I>>>,
+    stats: &mut NodeStats,
+    answers: Answers<'_>,
+    now: Nanos,
+) {
+    let backend = agent.backend_mut();
+    backend.tables_mut().engine_mut().pass_reinjected(now);
+    backend.tables_mut().engine_mut().set_answering(true, now);
+    for answer in answers {
+        let engine = backend.tables_mut().engine_mut();
+        match answer {
+            Ok((number, Answer::Whole)) => engine.answer_whole(number, now),
+            Ok((number, Answer::ByFlow(session, flow))) => {
+                if !engine.may_put_answered(number, &flow, now) {
+                    continue;
+                }
+                let put = backend.put_now(session, &flow, now);
+                let engine = backend.tables_mut().engine_mut();
+                match put {
+                    Ok(()) => engine.note_answered(),
+                    Err(_) => engine.answer_whole(number, now),
+                }
+            }
+            Err(_) => stats.malformed += 1,
+        }
+    }
+    backend.tables_mut().engine_mut().set_answering(false, now);
+}
