@@ -10,7 +10,7 @@ use flow::{LocalId, VrfId};
 use packet::Teid;
 use rules::network::Network;
 use rules::prefix::IpPrefix;
-use session::{CpFSeid, HashedIndexes, Keyed, Seid, SessionHead, all_at_once, keyed};
+use session::{CpFSeid, HashedIndexes, Keyed, Seid, SessionHead, keyed};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::Hash;
@@ -131,25 +131,19 @@ impl AbsentSessions {
         Ok(absent)
     }
 
-    /// Makes what finds the sessions. Of several with the same key the last one is found. Each part is made on a thread
-    /// of its own.
+    /// Makes what finds the sessions. Of several with the same key the last one is found.
     fn index(&mut self) {
-        let Self {
-            by_seid,
-            by_owner,
-            by_tunnel,
-            by_address,
-            addresses,
-            ..
-        } = self;
         let all = &*self.sessions;
-        all_at_once([
-            &mut || index(by_seid, all, |one| from_ref(&one.seid), has_seid),
-            &mut || index(by_owner, all, |one| from_ref(&one.owner), has_owner),
-            &mut || index(by_tunnel, all, |one| &one.reserved.tunnels, has_tunnel),
-            &mut || index(by_address, all, |one| &one.reserved.addresses, has_address),
-            &mut || addresses.sort_unstable(),
-        ]);
+        index(&mut self.by_seid, all, |one| from_ref(&one.seid), has_seid);
+        index(&mut self.by_owner, all, |one| from_ref(&one.owner), has_owner);
+        index(&mut self.by_tunnel, all, |one| &one.reserved.tunnels, has_tunnel);
+        index(
+            &mut self.by_address,
+            all,
+            |one| &one.reserved.addresses,
+            has_address,
+        );
+        self.addresses.sort_unstable();
     }
 
     fn enter(&mut self, network: &Network, head: &SessionHead<'_>, is_active: bool) {

@@ -3,8 +3,8 @@
 use rustix::process::{getpriority_process, setpriority_process};
 use tracing::debug;
 
-/// What such a thread is nicer by: it gets about a quarter of what another one gets on the same core.
-const NICER_BY: i32 = 5;
+/// What such a thread is nicer by: it gets about a tenth of what another one gets on the same core.
+const NICER_BY: i32 = 10;
 /// The nicest that a thread can be.
 const NICEST: i32 = 19;
 

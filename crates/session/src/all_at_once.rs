@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 /// Does all of this, each on a thread of its own, as far as the system gives threads.
-pub fn all_at_once<const JOBS: usize>(jobs: [&mut (dyn FnMut() + Send); JOBS]) {
+pub(crate) fn all_at_once<const JOBS: usize>(jobs: [&mut (dyn FnMut() + Send); JOBS]) {
     let jobs = jobs.map(|job| Mutex::new(Some(job)));
     let run = |job: &Mutex<Option<&mut (dyn FnMut() + Send)>>| {
         let job = job.lock().unwrap_or_else(PoisonError::into_inner).take();

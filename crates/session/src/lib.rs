@@ -66,7 +66,6 @@ mod usage_record_entry;
 mod usage_record_queue;
 mod worker_selection_keys;
 
-pub use all_at_once::all_at_once;
 pub use bucket_moves::{MoveFault, Moved};
 pub use config::Config;
 pub use correlations::SharedRate;
