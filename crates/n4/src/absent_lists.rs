@@ -1,16 +1,25 @@
 //! All sessions that are yet to come from a store: those that have traffic are listed first, so that their packets wait
 //! for nothing else, and the others while these come.
 
-use flow::VrfId;
+use flow::{LocalId, VrfId};
+use packet::Teid;
 use session::{CpFSeid, Seid};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::absent_sessions::{AbsentSessions, RecordFault, Reserved, StoredSession};
-use crate::endpoint::SessionKey;
 
-/// The most keys of packets that are kept until all sessions are listed. Packets repeat those for which there is no room.
+/// The most keys of packets that are kept until all sessions are listed. Packets repeat those that have no room.
 const MOST_UNLISTED: usize = 1024;
+
+/// What leads to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SessionKey {
+    /// A G-PDU to one of our addresses.
+    Tunnel(LocalId, Teid),
+    /// A plain packet to a UE's address.
+    Address(VrfId, IpAddr),
+}
 
 /// The lists.
 #[derive(Default)]

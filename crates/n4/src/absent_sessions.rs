@@ -3,8 +3,8 @@
 //!
 //! They are listed on any thread, and owned by control from then until the last one has come
 //! ([`AbsentLists`](crate::absent_lists::AbsentLists)). Their tunnels and addresses are reserved meanwhile
-//! ([`session::Sessions::reserve`]). There are very many, and peers wait until all are listed: so what leads to those of
-//! a list has no more than hashes and places in it.
+//! ([`session::Sessions::reserve`]). There are very many, and peers wait until all are listed: so what leads to those
+//! of a list has no more than hashes and places in it.
 
 use flow::{LocalId, VrfId};
 use packet::Teid;
@@ -218,8 +218,8 @@ impl AbsentSessions {
         found.map(|(_, absent)| absent.seid)
     }
 
-    /// The session that a plain packet to this address reaches, that of the longest prefix around it, with the length of
-    /// the prefix.
+    /// The session that a plain packet to this address reaches, that of the longest prefix around it, with the length
+    /// of the prefix.
     pub(crate) fn by_address(&self, vrf: VrfId, address: IpAddr) -> Option<(u8, Seid)> {
         let at = |len: &u8| {
             let prefix = IpPrefix::new(address, *len)?;

@@ -26,7 +26,6 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-pub use self::keeping::SessionKey;
 use crate::absent_lists::AbsentLists;
 use crate::association::{Association, Associations};
 use crate::association_control::AssociationControl;

@@ -62,13 +62,14 @@ mod transactions;
 mod usage_record_owners;
 mod usage_report_ies;
 
+pub use absent_lists::SessionKey;
 pub use absent_sessions::{AbsentSessions, RecordFault, StoredSession, StoredSessions};
 pub use admission_queue::{AdmissionLimits, AdmissionQueue, Turn};
 pub use association::{Association, LostPeer};
 pub use config::{Config, Peers, ReportLimits, Smf, UnknownInstance};
 pub use datagram::Transmit;
 pub use datagram_counters::Counters;
-pub use endpoint::{Endpoint, SessionKey};
+pub use endpoint::Endpoint;
 pub use event_log::{AssociationEnd, DiscardReason, LogEvent, LogKind, PeerName};
 pub use journal::Kept;
 pub use message_counters::{MessageCount, MessageCounters, Refusals};

@@ -29,8 +29,8 @@ pub(crate) enum Service {
     Now,
     /// It can; the session that it is about could not come back.
     WithoutSession(Seid, ImportError),
-    /// It is about all sessions of a peer or of the node, and not all have come; or not all are listed, and it may be about
-    /// one of them. Its sender repeats it.
+    /// It is about all sessions of a peer or of the node, and not all have come; or not all are listed, and it may be
+    /// about one of them. Its sender repeats it.
     Later,
 }
 

@@ -9,7 +9,7 @@ const NICER_BY: i32 = 10;
 const NICEST: i32 = 19;
 
 /// From now on the calling thread, and those that it starts, leave cores to all others that want them. Where the system
-/// does not allow it they go on as before.
+/// does not allow it they have the priority that they had.
 pub fn lower_thread_priority() {
     // On Linux the priority is the thread's own.
     let lowered = getpriority_process(None)

@@ -498,7 +498,8 @@ impl Sessions {
     }
 
     /// Keeps tunnels and UE addresses for sessions that are kept elsewhere and yet to come: no other session gets
-    /// them. What a session holds stays its own. Done at once for all of very many sessions, it takes a tenth of the time.
+    /// them. What a session holds stays its own. Done at once for all of very many sessions, it takes a tenth of the
+    /// time.
     pub fn reserve(&mut self, tunnels: &[Tunnel], addresses: &[UeAddress]) {
         let resources = &mut self.requests.context.resources;
         let (of_tunnels, of_addresses) = (&mut resources.tunnels, &mut resources.addresses);

@@ -438,7 +438,7 @@ impl Addresses {
         } = *self.ranges.get(place)?;
         let is_of_several = matches!(wanted, WantedBucket::Of(_));
         let draws = match is_of_several && used >= scarce_from {
-            true => DRAWS as u64,
+            true => DRAWS,
             false => DRAWS_IN_BUCKET.min(range.count().saturating_mul(8)),
         };
         if used < range.count() {

@@ -44,8 +44,9 @@ impl SessionKeeping<'_> {
     }
 
     /// Has sessions come back that the store had: as packets and requests for them come, and otherwise one after the
-    /// other. As many more as `unlisted` come by [`restore_rest`](Self::restore_rest), and requests wait for that. Their
-    /// node and associations are imported already ([`SessionTransfer::import_all`](crate::SessionTransfer::import_all)).
+    /// other. As many more as `unlisted` come by [`restore_rest`](Self::restore_rest), and requests wait for that.
+    /// Their node and associations are imported already
+    /// ([`SessionTransfer::import_all`](crate::SessionTransfer::import_all)).
     pub fn restore(&mut self, first: AbsentSessions, unlisted: usize) {
         if let Some(keeper) = self.keeper {
             keeper.begin_restoring(self.endpoint, first, unlisted);

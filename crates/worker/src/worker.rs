@@ -63,8 +63,9 @@ impl<I: Io> Worker<I> {
             self.receive_from(PortId(port as u16), now);
             self.release(now);
         }
+        let mut answered = 0;
         if self.offload.is_some() {
-            self.answer_questions(now);
+            answered = self.answer_questions(now);
         }
         if self.deferred.queueing.is_some() {
             self.depart(now);
@@ -82,7 +83,7 @@ impl<I: Io> Worker<I> {
         if self.offload.is_some() {
             self.ports.io.flush_accelerator(now);
         }
-        let rx = self.entered() - rx;
+        let rx = self.entered() - rx + answered;
         if rx == 0 && self.stats.backlog == 0 {
             self.slow_path.budget.end_flood();
         }

@@ -164,7 +164,24 @@ impl AcceleratorNodeConfig {
         if let Some(packets) = of_questions.filter(|packets| more_than_half(packets.value.value())) {
             return Err(Fault::new(packets, fault("questions", packets.value.value())));
         }
-        Ok(())
+        let kept = match self.questions.flows.value() {
+            0 => 0,
+            _ => self.questions.packets(buffers),
+        };
+        let queued = self.queues.as_ref().map_or(0, |queues| queues.packets(buffers));
+        let message = || {
+            format!(
+                "queues.packets and questions.packets: {queued} and {kept} are together more than half of dpdk.buffers, which is {}",
+                buffers / 2
+            )
+        };
+        match (of_questions, of_queues) {
+            _ if !more_than_half(queued + kept) => Ok(()),
+            (Some(packets), _) => Err(Fault::new(packets, message())),
+            (None, Some(packets)) => Err(Fault::new(packets, message())),
+            // What they are without being named is less.
+            (None, None) => Ok(()),
+        }
     }
 
     /// The core of its thread.

@@ -1,28 +1,17 @@
 //! What outlives the process: changes that are to be kept go out, messages wait for them, and after a start what was
 //! kept comes back.
 
-use flow::{LocalId, Nanos, SessionIndex, UrrCount, VrfId};
-use packet::Teid;
+use flow::{Nanos, SessionIndex, UrrCount};
 use rules::model::UrrId;
 use session::{ResponseRecord, Seid, UrrProgress, WallClock};
-use std::net::IpAddr;
 
 use super::Endpoint;
-use crate::absent_lists::AbsentLists;
+use crate::absent_lists::{AbsentLists, SessionKey};
 use crate::absent_sessions::AbsentSessions;
 use crate::journal::Kept;
 use crate::node_records::octets_of;
 use crate::report_outbox::ReportOutbox;
 use crate::session_transfer::{ImportError, pending_of};
-
-/// What leads to a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SessionKey {
-    /// A G-PDU to one of our addresses.
-    Tunnel(LocalId, Teid),
-    /// A plain packet to a UE's address.
-    Address(VrfId, IpAddr),
-}
 
 impl Endpoint {
     /// From now on changes are given by [`poll_kept`](Self::poll_kept), the node and all associations first, and

@@ -27,8 +27,8 @@ pub use queue::StoreView;
 pub use restoration_log::RestorationLog;
 pub use writer::StoreThread;
 
-/// Keeps sessions in the store, and has those come back that it had. Gives also what control does not know yet, if there
-/// is something.
+/// Keeps sessions in the store, and has those come back that it had. Gives also what control does not know yet, if
+/// there is something.
 ///
 /// # Errors
 /// The store is of another node, or the system gives no thread.

@@ -44,8 +44,8 @@ impl OpenedWriters {
         })
     }
 
-    /// Starts the threads, and has control give them what they write. Gives also what the store had that control does not
-    /// know yet.
+    /// Starts the threads, and has control give them what they write. Gives also what the store had that control does
+    /// not know yet.
     ///
     /// # Errors
     /// The store is of another node, or the system gives no thread.

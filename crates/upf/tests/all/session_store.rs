@@ -320,7 +320,8 @@ fn the_last_usage_of_a_session_outlives_a_crash_between_its_end_and_its_response
 }
 
 /// The store has the response to a deletion, and not the end of its session: the session counts, whether it has come
-/// before the response is looked at or is yet to come. Else its SMF would be told that it is gone, and it would stay.
+/// before the response is looked at or is yet to come. Else its SMF would be notified that it is gone, and it would
+/// stay.
 #[test]
 fn the_response_to_a_deletion_counts_only_where_its_session_is_gone() {
     for comes_before in [false, true] {
@@ -449,7 +450,7 @@ fn sessions_come_while_others_are_being_listed() {
     }
     assert_eq!(
         traffic.events.error_indications, 0,
-        "nobody knows yet that there are no such tunnels"
+        "it is not known yet that there are no such tunnels"
     );
 
     list_the_rest(&mut world, &store, 96);

@@ -352,9 +352,18 @@ impl<B: PacketBuf> Asking<B> {
             .filter(|pending| pending.is_live)?;
         pending.is_live = false;
         let held = std::mem::replace(&mut pending.held, PacketList::EMPTY);
-        self.by_key.remove(&cut(&pending.first, KeyFields::TUPLE));
+        let first = pending.first;
+        self.by_key.remove(&cut(&first, KeyFields::TUPLE));
         self.free.push(slot);
-        Some((pending.first, held))
+        // Answers come in the order of questions, nearly: few turns that are over stay.
+        while self
+            .order
+            .front()
+            .is_some_and(|turn| !is_turn(&self.slots, *turn))
+        {
+            self.order.pop_front();
+        }
+        Some((first, held))
     }
 
     /// Takes the first packet of those that were kept.
@@ -373,16 +382,17 @@ impl<B: PacketBuf> Asking<B> {
             return;
         }
         // It is a whole session's, one way.
-        for turn in 0..self.order.len() {
-            let Some(&(slot, due)) = self.order.get(turn) else {
-                return;
-            };
+        let mut turn = 0;
+        while let Some(&(slot, due)) = self.order.get(turn) {
             let pending = self.slots.get(slot as usize);
+            let turns = self.order.len();
             if is_turn(&self.slots, (slot, due))
                 && pending.is_some_and(|pending| is_within(&pending.first, flow, fields))
             {
                 self.release_slot(slot);
             }
+            // Turns before it may be gone now, and with them its own.
+            turn = (turn + 1).saturating_sub(turns - self.order.len());
         }
     }
 

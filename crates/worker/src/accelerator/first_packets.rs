@@ -1,6 +1,7 @@
 //! Which packets of a burst are kept while the host is asked about them.
 
 use flow::Nanos;
+use offload::exception::Question;
 use packet::PacketBuf;
 
 use super::aside::Aside;
@@ -41,6 +42,9 @@ impl<B: PacketBuf + PacketMetadata> Aside<B> {
         let layer4 = descriptor.plain_layer4(packet.data())?;
         let length = u16::try_from(packet.len()).ok()?;
         let head = (usize::from(layer4) + LAYER4).min(packet.len());
+        if head > Question::MAX_HEAD {
+            return None;
+        }
         let unknown = Unknown {
             port: packet.ingress().with_recirculations(0),
             length,

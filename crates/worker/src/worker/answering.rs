@@ -1,6 +1,6 @@
 //! Answers to an accelerator that asks by which flow a packet passes, and shows its first octets.
 
-use flow::{Nanos, PortId, SessionIndex};
+use flow::{Nanos, PortId, SessionIndex, cycles};
 use packet::PacketBuf;
 
 use super::receive::Source;
@@ -16,19 +16,28 @@ const LAYER4: usize = 20;
 
 impl<I: Io> Worker<I> {
     /// Answers what the accelerator asks: packets of sessions that are away pass there by their flow, and all about
-    /// which the first octets do not say enough come whole.
+    /// which the first octets do not say enough come whole. Decisions are paid for as those of packets are. Gives how
+    /// many questions there were.
     #[cold]
     #[inline(never)]
-    pub(super) fn answer_questions(&mut self, now: Nanos) {
+    pub(super) fn answer_questions(&mut self, now: Nanos) -> u64 {
+        let mut answered = 0;
         for _ in 0..BURSTS {
             let mut asked = std::mem::take(&mut self.asked);
             self.ports.io.take_questions(&mut self.burst.packets, &mut asked);
             self.asked = asked;
             if self.burst.packets.is_empty() {
-                return;
+                break;
             }
+            answered += self.burst.packets.len() as u64;
+            let begun = cycles::now();
             self.answer_burst(now);
+            self.slow_path.budget.earn(cycles::now().wrapping_sub(begun), now);
+            if self.slow_path.budget.is_flooded(now) {
+                break;
+            }
         }
+        answered
     }
 
     fn answer_burst(&mut self, now: Nanos) {
@@ -37,7 +46,9 @@ impl<I: Io> Worker<I> {
         self.set_undecidable_aside();
         let soft = self.lookup(now);
         self.keep_away_sessions();
+        let asked = cycles::now();
         self.decide(source, (0, soft), PacketFlags::NONE, now);
+        self.slow_path.budget.spend(cycles::now().wrapping_sub(asked));
         for index in 0..self.burst.packets.len() {
             let Some(asked) = self.asked.get(index).copied() else {
                 break;

@@ -187,7 +187,7 @@ fn open_in(
         ms = begin.elapsed().as_millis() as u64,
         "sessions listed that come first"
     );
-    // Where nobody waits for it any more, the daemon has ended.
+    // Where it is not waited for any more, the daemon has ended.
     let _ = opened.send((store, stored, listed, unlisted));
     lower_thread_priority();
     let listed = list_sessions(rest, of_rest, network)?;
