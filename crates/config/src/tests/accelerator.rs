@@ -280,10 +280,12 @@ fn queues_wait_at_an_accelerator_or_before_its_ports() {
     let error = node("questions: {packets: 1000000}\n").expect_err("too many");
     let said = "questions.packets: 1000000 are more than half of dpdk.buffers";
     assert!(error.to_string().contains(said), "{error}");
-    let error = node("questions: {packets: 8192}\nqueues: {packets: 8192}\n").expect_err("too many");
+    let error = node("questions: {packets: 8192}\nqueues: {packets: 8192}\ndpdk: {buffers: 16384}\n")
+        .expect_err("too many");
     let said = "8192 and 8192 are together more than half of dpdk.buffers, which is 8192";
     assert!(error.to_string().contains(said), "{error}");
-    node("questions: {packets: 8192, flows: 0}\nqueues: {packets: 8192}\n").expect("nothing is asked");
+    node("questions: {packets: 8192, flows: 0}\nqueues: {packets: 8192}\ndpdk: {buffers: 16384}\n")
+        .expect("nothing is asked");
     let rate = NODE_PORTS.replace("{name: a,", "{name: a, egress_kbit: 1000,");
     let text = format!("{LINK}\n{rate}");
     let error = AcceleratorNodeConfig::parse(&text, "accel.yaml").expect_err("the host's");
