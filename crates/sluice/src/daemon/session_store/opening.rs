@@ -177,11 +177,12 @@ fn open_in(
     let Sorted { first, rest } = Sorted::of(&recovered);
     let unlisted = rest.clone().count();
     log_recovered(&recovered, (first.len(), unlisted), read_ms);
-    let mut of_rest = store.reader().map_err(|error| error.to_string())?;
+    let of_rest = store.reader().map_err(|error| error.to_string())?;
     // What keeps this build from reading them is found before the daemon begins, and before it writes.
-    rest.clone()
-        .take(1)
-        .try_for_each(|live| check_session(&live, &mut of_rest))?;
+    // One of each says it for all: a build that reads another revision has never written here.
+    for live in first.iter().take(1).cloned().chain(rest.clone().take(1)) {
+        check_session(&live, &mut reader)?;
+    }
     let listed = list_sessions(first.iter().cloned(), reader, network)?;
     debug!(
         ms = begin.elapsed().as_millis() as u64,
@@ -266,17 +267,12 @@ fn read_others(recovered: &Recovered, reader: &mut DirectoryReader) -> Result<St
 /// What leads to each of these sessions. Those come first that have counted something of late.
 fn list_sessions<'r>(
     sessions: impl Iterator<Item = LiveSession<'r>> + Clone,
-    mut reader: DirectoryReader,
+    reader: DirectoryReader,
     network: &Network,
 ) -> Result<AbsentSessions, String> {
     let seed = Random::system_seed().map_err(|error| error.to_string())?;
     let places = sessions.clone().map(|live| (live.location, live.usage));
     let places: Vec<_> = places.collect();
-    // One says it for all: a build that reads another revision has never written here.
-    sessions
-        .clone()
-        .take(1)
-        .try_for_each(|live| check_session(&live, &mut reader))?;
     let heads = sessions.map(|live| Ok((head_of(&live)?, live.usage.is_some())));
     let most = places.len();
     let records = Box::new(StoredRecords {
