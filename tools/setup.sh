@@ -134,9 +134,9 @@ add_backports() {
     missing=("${missing[@]/%golang-go/golang-go/$codename-backports}" "golang-src/$codename-backports")
 }
 
-# Scapy, pytest, jsonschema, Playwright and schemathesis, in .venv: made anew when the list has changed, or Python has.
+# Scapy, pytest and its xdist, jsonschema, Playwright and schemathesis, in .venv: made anew when the list has changed, or Python has.
 make_venv() {
-    if cmp -s "$REQUIREMENTS" .venv/requirements.txt && .venv/bin/python -c "import jsonschema, playwright, pytest, scapy, schemathesis, yaml" 2>/dev/null; then
+    if cmp -s "$REQUIREMENTS" .venv/requirements.txt && .venv/bin/python -c "import jsonschema, playwright, pytest, scapy, schemathesis, xdist, yaml" 2>/dev/null; then
         return 0
     fi
     python3 -m venv --clear .venv
