@@ -94,7 +94,14 @@ fn table(size: usize) -> Outcome<Mappings> {
     for number in 0..sessions {
         let session = SessionIndex(number as u32);
         let filtering = Filtering::EndpointIndependent;
-        table.set_session(session, SessionPolicy { filtering, limits });
+        table.set_session(
+            session,
+            SessionPolicy {
+                filtering,
+                tells_unsolicited: false,
+                limits,
+            },
+        );
         table
             .grant(session, BlockId(number as u32), block(number), Nanos::ZERO)
             .map_err(|error| format!("{error:?}"))?;

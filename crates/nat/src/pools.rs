@@ -7,7 +7,7 @@ mod numbering;
 
 pub use numbering::{
     BLOCK_BITS, BlockId, Filtering, Lifetimes, MOST_BLOCKS, NatLimits, NatPool, NatPoolId, Numbering,
-    PoolError, PortBlock, PublicAddress,
+    PoolError, PortBlock, PublicAddress, UnsolicitedPolicy,
 };
 
 use std::net::Ipv4Addr;
