@@ -118,6 +118,21 @@ impl NatPools {
         forwards.iter().map(|(_, forward)| forward)
     }
 
+    /// For how many addresses that UEs have sent to there should be room in a table of as many mappings, beside the
+    /// latest of each: as many again where those of others are refused, a quarter where they are only distinguished.
+    pub fn remotes(&self, mappings: usize) -> usize {
+        match self.all() {
+            all if all
+                .iter()
+                .any(|pool| pool.filtering == Filtering::AddressDependent) =>
+            {
+                mappings
+            }
+            all if all.iter().any(NatPool::distinguishes_unsolicited) => mappings.div_ceil(4),
+            _ => 0,
+        }
+    }
+
     /// How many port forwards there are in all pools.
     pub fn forwards(&self) -> usize {
         self.fixed.iter().map(FixedBlocks::forwards).sum()

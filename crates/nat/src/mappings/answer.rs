@@ -21,7 +21,7 @@ pub struct Inbound {
     /// Its port, or the identifier of its ICMP queries.
     pub port: u16,
     /// The mapping has not sent to the address that it comes from, where that is
-    /// [told](super::SessionPolicy::tells_unsolicited).
+    /// [distinguished](super::SessionPolicy::distinguishes_unsolicited).
     pub is_unsolicited: bool,
 }
 
@@ -88,7 +88,8 @@ pub struct MappingStats {
     pub refused: [u64; Refusal::ALL.len()],
     /// Packets from outside to no live mapping.
     pub unsolicited: u64,
-    /// Packets from outside through a live mapping, from addresses that it has not sent to, where that is told.
+    /// Packets from outside through a live mapping, from addresses that it has not sent to, where these are
+    /// distinguished.
     pub unsolicited_admitted: u64,
     /// Packets from outside that the filter did not let through.
     pub filtered: u64,

@@ -23,7 +23,8 @@ pub struct MovedMapping {
     pub remaining: Duration,
     /// What is known of its connections.
     pub state: MappingState,
-    /// The addresses that it has sent to, if only those may send, or are told from others; the latest first.
+    /// The addresses that it has sent to, if only those may send, or are distinguished from others; the latest
+    /// first.
     pub remotes: Option<Vec<[u8; 4]>>,
 }
 
@@ -135,7 +136,7 @@ impl Mappings {
             },
             senders,
         })?;
-        if matches!(senders, Senders::SentTo | Senders::Told) {
+        if matches!(senders, Senders::SentTo | Senders::Distinguished) {
             for remote in moved.remotes.iter().flatten().rev() {
                 if !self.remotes.has(number, *remote) {
                     self.add_remote(number, session, senders, *remote);

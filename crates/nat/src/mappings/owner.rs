@@ -18,9 +18,9 @@ const REQUESTS: Duration = Duration::from_secs(1);
 pub struct SessionPolicy {
     /// Who may send to the mappings that it makes from now on.
     pub filtering: Filtering,
-    /// Whether packets are told apart whose senders the mappings that it makes from now on have not sent to. Where
+    /// Whether packets are distinguished whose senders the mappings that it makes from now on have not sent to. Where
     /// those are filtered, there are none.
-    pub tells_unsolicited: bool,
+    pub distinguishes_unsolicited: bool,
     /// What it may have.
     pub limits: NatLimits,
 }
@@ -99,9 +99,9 @@ impl Session {
     /// Sets what it may have; it is known from now on.
     pub fn set(&mut self, policy: &SessionPolicy) {
         self.is_known = 1;
-        let senders = match (policy.filtering, policy.tells_unsolicited) {
+        let senders = match (policy.filtering, policy.distinguishes_unsolicited) {
             (Filtering::AddressDependent, _) => Senders::SentTo,
-            (Filtering::EndpointIndependent, true) => Senders::Told,
+            (Filtering::EndpointIndependent, true) => Senders::Distinguished,
             (Filtering::EndpointIndependent, false) => Senders::Anyone,
         };
         self.senders = senders as u8;

@@ -38,8 +38,8 @@ pub(super) enum Senders {
     Forward = 1,
     /// Addresses that it has sent to.
     SentTo = 2,
-    /// Anyone; addresses that it has sent to are told from others.
-    Told = 3,
+    /// Anyone; addresses that it has sent to are distinguished from others.
+    Distinguished = 3,
 }
 
 impl Senders {
@@ -55,7 +55,7 @@ impl Senders {
             0 => Self::Anyone,
             1 => Self::Forward,
             2 => Self::SentTo,
-            _ => Self::Told,
+            _ => Self::Distinguished,
         }
     }
 }

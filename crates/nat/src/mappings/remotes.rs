@@ -1,9 +1,9 @@
 //! The addresses that mappings have sent to, where only those may send (RFC 4787 §5, address-dependent filtering), or
-//! where they are told from others.
+//! where they are distinguished from others.
 //!
-//! The latest address of each mapping is at the mapping's number, beside those of the mappings in its line: most packets
-//! read no more. Those before it form a list, so that they go with the mapping, and are found by an index. As that takes
-//! time, a session has no more than [`MOST_OF_SESSION`] of them.
+//! The latest address of each mapping is at the mapping's number, beside those of the mappings in its line: most
+//! packets read no more. Those before it form a list, so that they go with the mapping, and are found by an index. As
+//! that takes time, a session has no more than [`MOST_OF_SESSION`] of them.
 
 use std::hash::{BuildHasher, Hasher};
 

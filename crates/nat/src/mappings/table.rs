@@ -92,12 +92,13 @@ impl Mappings {
         })
     }
 
-    /// How many octets the mappings and their index take, and how many all the rest.
+    /// How many octets the mappings take, with their index and the addresses that they have sent to, and how many all
+    /// the rest.
     pub fn octets(&self) -> (usize, usize) {
-        let mappings = self.records.octets() + self.by_inside.octets();
+        let mappings = self.records.octets() + self.by_inside.octets() + self.remotes.octets();
         let of_session = size_of::<Session>() + size_of::<First>() + size_of::<TokenLevel>();
         let sessions = self.sessions.len() * of_session;
-        (mappings, sessions + self.held.octets() + self.remotes.octets())
+        (mappings, sessions + self.held.octets())
     }
 
     /// What has been counted, and what is in the table.
@@ -325,7 +326,7 @@ impl Mappings {
         if let Some(level) = self.rates.get_mut(session.index()) {
             level.spend(rate, now);
         }
-        if matches!(senders, Senders::SentTo | Senders::Told) {
+        if matches!(senders, Senders::SentTo | Senders::Distinguished) {
             self.add_remote(number, session, senders, remote);
         }
         let block = self.held.pool.get(held).ok_or(Refusal::NoBlock)?;
@@ -380,17 +381,18 @@ impl Mappings {
         Some(number)
     }
 
-    /// Who may send to the mappings that a session makes. Where no addresses are kept at all, none are told.
+    /// Who may send to the mappings that a session makes. Where no addresses are kept at all, none are
+    /// distinguished.
     pub(super) fn senders_of(&self, session: SessionIndex) -> Senders {
         let owner = self.sessions.get(session.index());
         match owner.map_or(Senders::Anyone, Session::senders) {
-            Senders::Told if !self.remotes.are_kept() => Senders::Anyone,
+            Senders::Distinguished if !self.remotes.are_kept() => Senders::Anyone,
             senders => senders,
         }
     }
 
     /// A mapping has sent to an address for the first time. Where there is no room for that, all addresses count as
-    /// known from then on that are to be told from others. Returns whether it is known now.
+    /// known from then on, unless others may not send. Returns whether it is known now.
     #[cold]
     pub(super) fn add_remote(
         &mut self,

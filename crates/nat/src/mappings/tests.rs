@@ -37,7 +37,7 @@ fn config() -> MappingsConfig {
 fn policy() -> SessionPolicy {
     SessionPolicy {
         filtering: Filtering::EndpointIndependent,
-        tells_unsolicited: false,
+        distinguishes_unsolicited: false,
         limits: NatLimits {
             blocks: 4,
             mappings: 1_000,
@@ -344,7 +344,7 @@ fn addresses_that_were_not_sent_to_are_filtered() {
 
 fn telling() -> SessionPolicy {
     SessionPolicy {
-        tells_unsolicited: true,
+        distinguishes_unsolicited: true,
         ..policy()
     }
 }
@@ -370,7 +370,7 @@ fn what_comes_from_addresses_that_were_not_sent_to_is_told() {
         (receives(&mut table, REMOTE), receives(&mut table, THIRD)),
         (false, false)
     );
-    // Another mapping has not sent to it, and no address at all has sent for the session that tells nothing.
+    // Another mapping has not sent to it.
     let other = table.udp(5_001, now).unwrap().port;
     let received = table.inbound(BlockId(0), other, Protocol::Udp, THIRD, Segment::Within, now);
     assert!(received.unwrap().is_unsolicited);
@@ -380,7 +380,7 @@ fn what_comes_from_addresses_that_were_not_sent_to_is_told() {
     );
     assert_eq!(table.stats().remotes, 3);
     table.check();
-    // A mapping that took the place of one that has ended has sent to nobody else.
+    // A mapping that took the place of one that has ended has sent to no other address.
     assert_eq!(table.udp(5_000, Nanos::from_secs(400)).unwrap().port, port);
     let late = table.inbound(
         BlockId(0),

@@ -114,8 +114,8 @@ pub struct NatPool {
 }
 
 impl NatPool {
-    /// Whether unsolicited packets are told from others.
-    pub fn tells_unsolicited(&self) -> bool {
+    /// Whether unsolicited packets are distinguished from others.
+    pub fn distinguishes_unsolicited(&self) -> bool {
         self.filtering == Filtering::EndpointIndependent && self.unsolicited != UnsolicitedPolicy::AS_OTHERS
     }
 

@@ -48,10 +48,10 @@ pub(super) struct Model {
     expiry: BTreeSet<(u64, Key)>,
 }
 
-/// Whether only those may send that a session's mapping has sent to, or whether they are told from others.
+/// Whether only those may send that a session's mapping has sent to, or whether they are distinguished.
 fn senders(policy: SessionPolicy) -> (bool, bool) {
     let filters = policy.filtering == Filtering::AddressDependent;
-    (filters, policy.tells_unsolicited && !filters)
+    (filters, policy.distinguishes_unsolicited && !filters)
 }
 
 fn tick(now: Nanos) -> u64 {

@@ -169,7 +169,7 @@ impl World {
     fn set(
         &mut self,
         session: u32,
-        (filters, tells_unsolicited): (bool, bool),
+        (filters, distinguishes_unsolicited): (bool, bool),
         (blocks, mappings, mappings_per_second): (u8, u32, u32),
     ) {
         let filtering = match filters {
@@ -183,7 +183,7 @@ impl World {
         };
         let policy = SessionPolicy {
             filtering,
-            tells_unsolicited,
+            distinguishes_unsolicited,
             limits,
         };
         let place = self.place[session as usize];
