@@ -61,7 +61,10 @@ impl Case {
     fn with(policy: UnsolicitedPolicy, buffers: BufferLimits, edit: impl FnOnce(&mut SessionRules)) -> Self {
         let mut rules = translated(session());
         edit(&mut rules);
-        let mut world = World::with(network_of(policy), 1, |config| config.buffers = buffers);
+        let mut world = World::with(network_of(policy), 1, |config| {
+            config.buffers = buffers;
+            config.fragments = FragmentLimits::default();
+        });
         let image = world.install(1, rules);
         give(&mut world, 1, 3);
         let public = public(&mut world, proto::UDP, 1_000);
@@ -356,7 +359,8 @@ fn a_session_that_nothing_else_reaches_is_inactive() {
             let mut reported = 0;
             for _ in 0..15 {
                 case.world.now = case.world.now + Duration::from_secs(1);
-                case.receives(ROUTER);
+                let packet = case.from(ROUTER);
+                case.world.send(1, &packet);
                 let events = events(&mut case.world);
                 let is_it = |event: &&Event| matches!(event, Event::Inactive { .. });
                 reported += events.iter().filter(is_it).count();
@@ -433,7 +437,7 @@ fn it_is_told_where_its_session_has_moved_to() {
         .apply(0, SessionChange::Replace(leaving, ImmediateActions::default()));
     let left = left.expect("it is there").expect("what it has");
     let mut there = World::with(network_of(NEITHER), 1, |_| {});
-    bring(&mut there, left.mappings);
+    bring(&mut there, left.mappings.clone());
     let mut counts = |host| {
         assert_eq!(
             reason(&mut there, 1, &packet(proto::UDP, (host, 53), case.public)),
@@ -443,11 +447,6 @@ fn it_is_told_where_its_session_has_moved_to() {
     };
     assert_eq!((counts(REMOTE), counts(ROUTER)), (1, 1));
     // Where that is as all else, what has come is for anyone.
-    let left = case.world.apply(
-        0,
-        SessionChange::Replace(case.image.clone(), ImmediateActions::default()),
-    );
-    let left = left.expect("it is there").expect("what it has");
     let mut there = World::with(network_of(UnsolicitedPolicy::AS_OTHERS), 1, |_| {});
     bring(&mut there, left.mappings);
     assert_eq!(
