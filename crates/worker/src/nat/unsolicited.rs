@@ -1,8 +1,9 @@
 //! Unsolicited packets: those that have come through a live mapping from an address that the mapping has not sent to.
 //!
-//! They are found where the mapping is looked up. What their session's pool says of them is done behind `map`, where the
-//! session is known, and where they would wait for their UE. Nothing else of the packet path knows of them: what is not
-//! charged has no URRs in its verdict from then on. The buffer of a packet keeps that it is one, for when it has waited.
+//! They are found where the mapping is looked up. What their session's pool says of them is done behind `map`, where
+//! the session is known, and where they would wait for their UE. Nothing else of the packet path knows of them: what is
+//! not charged has no URRs in its verdict from then on. The buffer of a packet keeps that it is one, for when it has
+//! waited.
 
 use flow::{Blocks, ForwardFlags, SessionIndex};
 use nat::pools::UnsolicitedPolicy;
@@ -84,8 +85,8 @@ impl Unsolicited {
         self.all != 0
     }
 
-    /// Does with them what the policies of their sessions say. Those that are not charged go no further where a quota is
-    /// used up; those that page no UE, not to a CP function, which would buffer them.
+    /// Does with them what the policies of their sessions say. Those that are not charged go no further where a quota
+    /// is used up; those that page no UE, not to a CP function, which would buffer them.
     #[cold]
     pub(super) fn treat<B: PacketMetadata>(
         &mut self,
