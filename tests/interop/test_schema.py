@@ -104,6 +104,7 @@ nat_pools:
     deterministic: {ues: 10.45.0.0/23}
     forwards: [{ue: 10.45.0.5, port: 80, protocol: tcp, public: 203.0.113.0, public_port: 2400},
                {ue: 10.45.0.5, port: 80, protocol: udp, public: 203.0.113.0, public_port: 2400}]
+  - {name: o, instance: internet, smf_only: true, addresses: [203.0.113.32/28], unsolicited: {pages: true, charged: true}}
 nat:
   mappings_per_worker: 100
   lifetime_s: {tcp_established: 1, tcp_transitory: 1, udp: 1, icmp: 1}

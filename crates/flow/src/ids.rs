@@ -124,8 +124,10 @@ impl ContentId {
 
 impl PortId {
     /// The bits that number ports.
-    const NUMBERS: u16 = 0x03ff;
+    const NUMBERS: u16 = 0x01ff;
     /// The bit above them.
+    const UNSOLICITED: u16 = 1 << 9;
+    /// The bit above that one.
     const OWN: u16 = 1 << 10;
     /// The bit above that one; those above it hold the number of recirculations.
     const ANSWER: u16 = 1 << 11;
@@ -142,7 +144,8 @@ impl PortId {
     }
 
     /// The same port with this number of recirculations, of which the low 3 bits count, and without the marks of
-    /// [`answering`](Self::answering), [`owning`](Self::owning) and [`having_waited`](Self::having_waited).
+    /// [`answering`](Self::answering), [`owning`](Self::owning), [`unsolicited`](Self::unsolicited) and
+    /// [`having_waited`](Self::having_waited).
     #[must_use]
     pub const fn with_recirculations(self, count: u8) -> Self {
         Self(self.0 & Self::NUMBERS | ((count & Self::MOST_RECIRCULATIONS) as u16) << 12)
@@ -174,6 +177,19 @@ impl PortId {
     #[must_use]
     pub const fn owning(self, is_own: bool) -> Self {
         if is_own { Self(self.0 | Self::OWN) } else { self }
+    }
+
+    /// Whether a packet that was received by this port has come through a NAT from an address that its UE has not sent
+    /// to, and is not as others are therefore.
+    #[inline]
+    pub const fn is_unsolicited(self) -> bool {
+        self.0 & Self::UNSOLICITED != 0
+    }
+
+    /// The same port and number of recirculations, for such a packet.
+    #[must_use]
+    pub const fn unsolicited(self) -> Self {
+        Self(self.0 | Self::UNSOLICITED)
     }
 
     /// Whether a packet that was received by this port has been buffered since its last recirculation, for its FAR or
@@ -223,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_port_has_the_recirculations_and_whether_its_packet_has_waited() {
-        for (port, count) in [(0, 0), (1023, 7), (9, 3)] {
+        for (port, count) in [(0, 0), (511, 7), (9, 3)] {
             let port = PortId(port).with_recirculations(count);
             assert_eq!((port.recirculations(), port.has_waited()), (count, false));
             let waited = port.having_waited();
@@ -245,6 +261,16 @@ mod tests {
                 (count, true, true)
             );
             assert_eq!((own.with_recirculations(count), port.is_own()), (port, false));
+            let unsolicited = port.unsolicited();
+            assert!(unsolicited.is_unsolicited() && !unsolicited.is_own() && !unsolicited.is_answer());
+            assert!(unsolicited.having_waited().is_unsolicited() && !waited.is_unsolicited());
+            assert_eq!(
+                (
+                    unsolicited.recirculations(),
+                    unsolicited.with_recirculations(count)
+                ),
+                (count, port)
+            );
         }
     }
 

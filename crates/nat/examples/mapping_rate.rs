@@ -1,7 +1,7 @@
 //! What a packet takes that has a mapping, in either direction, and one that makes a mapping: nanoseconds, the median
 //! of several rounds, on one core. Endpoints come in random order, in bursts of which each line is asked for before.
 //! Each session has a block of 512 ports and maps 64 of TCP and 64 of UDP. Without prefetch: one packet behind the
-//! other.
+//! other. Once as where unsolicited packets are as all others, once where they are distinguished; there are none.
 //!
 //! `cargo run --release -p nat --example mapping_rate`
 
@@ -43,10 +43,12 @@ impl Draw {
 }
 
 fn main() -> Outcome<()> {
-    println!("                octets a          new     outbound, ns            inbound, ns");
-    println!("mappings   mapping  more a session  ns   prefetch  without   prefetch  without");
+    println!("                          octets a          new     outbound, ns            inbound, ns");
+    println!("senders       mappings   mapping  more a session  ns   prefetch  without   prefetch  without");
     for size in SIZES {
-        measure(size)?;
+        for distinguishes_unsolicited in [false, true] {
+            measure(size, distinguishes_unsolicited)?;
+        }
     }
     Ok(())
 }
@@ -74,7 +76,7 @@ fn block(number: usize) -> PortBlock {
     }
 }
 
-fn table(size: usize) -> Outcome<Mappings> {
+fn table(size: usize, distinguishes_unsolicited: bool) -> Outcome<Mappings> {
     let sessions = size.div_ceil(EACH);
     let mut table = Mappings::new(&MappingsConfig {
         mappings: size,
@@ -82,7 +84,7 @@ fn table(size: usize) -> Outcome<Mappings> {
         blocks: u32::try_from(sessions)?,
         held_blocks: sessions,
         block_bits: BITS,
-        remotes: 0,
+        remotes: if distinguishes_unsolicited { size / 4 } else { 0 },
         lifetimes: Lifetimes::default(),
         seed: 20_261_127,
     })?;
@@ -94,7 +96,14 @@ fn table(size: usize) -> Outcome<Mappings> {
     for number in 0..sessions {
         let session = SessionIndex(number as u32);
         let filtering = Filtering::EndpointIndependent;
-        table.set_session(session, SessionPolicy { filtering, limits });
+        table.set_session(
+            session,
+            SessionPolicy {
+                filtering,
+                distinguishes_unsolicited,
+                limits,
+            },
+        );
         table
             .grant(session, BlockId(number as u32), block(number), Nanos::ZERO)
             .map_err(|error| format!("{error:?}"))?;
@@ -102,9 +111,9 @@ fn table(size: usize) -> Outcome<Mappings> {
     Ok(table)
 }
 
-fn measure(size: usize) -> Outcome<()> {
+fn measure(size: usize, distinguishes_unsolicited: bool) -> Outcome<()> {
     let mut draw = Draw(20_261_127);
-    let mut table = table(size)?;
+    let mut table = table(size, distinguishes_unsolicited)?;
     let mut all: Vec<Endpoint> = (0..size).map(endpoint).collect();
     for last in (1..size).rev() {
         all.swap(last, draw.below(last + 1));
@@ -135,8 +144,13 @@ fn measure(size: usize) -> Outcome<()> {
     });
     let (octets, rest) = table.octets();
     let (each, more) = (octets as f64 / size as f64, rest / size.div_ceil(EACH));
+    let senders = if distinguishes_unsolicited {
+        "distinguished"
+    } else {
+        "anyone"
+    };
     println!(
-        "{size:>8}  {each:>8.1}  {more:>14} {new:>5.1}  {sent:>8.1} {sent_alone:>8.1}  \
+        "{senders:<13}{size:>9}  {each:>8.1}  {more:>14} {new:>5.1}  {sent:>8.1} {sent_alone:>8.1}  \
          {received:>8.1} {received_alone:>8.1}"
     );
     Ok(())

@@ -7,7 +7,7 @@ mod numbering;
 
 pub use numbering::{
     BLOCK_BITS, BlockId, Filtering, Lifetimes, MOST_BLOCKS, NatLimits, NatPool, NatPoolId, Numbering,
-    PoolError, PortBlock, PublicAddress,
+    PoolError, PortBlock, PublicAddress, UnsolicitedPolicy,
 };
 
 use std::net::Ipv4Addr;
@@ -116,6 +116,21 @@ impl NatPools {
         let fixed = self.fixed_of_block(id);
         let forwards = fixed.map_or(&[][..], |fixed| fixed.forwards_of(id));
         forwards.iter().map(|(_, forward)| forward)
+    }
+
+    /// For how many addresses that UEs have sent to there should be room in a table of as many mappings, beside the
+    /// latest of each: as many again where those of others are refused, a quarter where they are only distinguished.
+    pub fn remotes(&self, mappings: usize) -> usize {
+        match self.all() {
+            all if all
+                .iter()
+                .any(|pool| pool.filtering == Filtering::AddressDependent) =>
+            {
+                mappings
+            }
+            all if all.iter().any(NatPool::distinguishes_unsolicited) => mappings.div_ceil(4),
+            _ => 0,
+        }
     }
 
     /// How many port forwards there are in all pools.

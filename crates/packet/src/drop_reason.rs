@@ -143,6 +143,8 @@ drop_reasons! {
         "The packet would begin a connection beyond what the UE, or the worker, may have, and the access list asks for connections.";
     NatNoMapping, "nat_no_mapping", "RFC 4787 §5",
         "The packet is for a public address of a NAT pool, and belongs to no mapping that lets it pass.";
+    NatUnsolicited, "nat_unsolicited", "RFC 6888 §4",
+        "The packet comes through a NAT mapping from an address that the UE has not sent to, and would wait for the UE, or go beyond a quota.";
     NatNoPort, "nat_no_port", "RFC 6888 REQ-4, REQ-11",
         "The packet would need a new mapping, and its session has no public port left, or may have no more.";
     NatProtocol, "nat_protocol", "RFC 6888 REQ-1",

@@ -506,6 +506,8 @@ fn translation_in_words(translation: TracedTranslation) -> TranslationTrace {
             _ => public.to_string(),
         },
         is_destination: translation.is_destination,
+        unsolicited: translation.unsolicited.is_some(),
+        uncharged: translation.unsolicited.is_some_and(|it| !it.is_charged),
     }
 }
 
@@ -711,6 +713,7 @@ mod tests {
                 public: end([198, 51, 100, 1], port),
                 inside: end([10, 45, 0, 2], 1),
                 is_destination: true,
+                unsolicited: None,
             })
         };
         assert_eq!(translation(2_600).public, "198.51.100.1:2600");

@@ -167,12 +167,23 @@ pub struct TranslationTrace {
     pub public: String,
     /// Whether the packet came to it; else it leaves with it.
     pub is_destination: bool,
+    /// Whether it came from an address that the UE has not sent to by this mapping, where its pool distinguishes such
+    /// packets.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub unsolicited: bool,
+    /// Whether it counts in no URR therefore.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub uncharged: bool,
 }
 
 impl TranslationTrace {
     fn text(&self) -> String {
         match self.is_destination {
-            true => format!("came to {}", self.public),
+            true => {
+                let unsolicited = if self.unsolicited { ", unsolicited" } else { "" };
+                let uncharged = if self.uncharged { ", not charged" } else { "" };
+                format!("came to {}{unsolicited}{uncharged}", self.public)
+            }
             false => format!("leaves with {}", self.public),
         }
     }
@@ -673,12 +684,14 @@ mod tests {
 
     #[test]
     fn the_public_end_is_where_the_packet_meets_it() {
-        let lines = |is_destination| {
+        let lines = |is_destination, unsolicited, uncharged| {
             let packet = PacketTrace {
                 action: Some("forward".into()),
                 translation: Some(TranslationTrace {
                     public: "198.51.100.1:2600".into(),
                     is_destination,
+                    unsolicited,
+                    uncharged,
                 }),
                 ..PacketTrace::default()
             };
@@ -690,10 +703,19 @@ mod tests {
                 nat.map(|line| line.trim().to_owned()),
             )
         };
-        let (names, nat) = lines(true);
+        let (names, nat) = lines(true, false, false);
         assert_eq!(names, ["#0", "packet", "NAT", "flow", "FAR", "->"]);
         assert_eq!(nat.as_deref(), Some("NAT       came to 198.51.100.1:2600"));
-        let (names, nat) = lines(false);
+        let says = |unsolicited, uncharged| lines(true, unsolicited, uncharged).1.unwrap_or_default();
+        assert_eq!(
+            says(true, false),
+            "NAT       came to 198.51.100.1:2600, unsolicited"
+        );
+        assert_eq!(
+            says(true, true),
+            "NAT       came to 198.51.100.1:2600, unsolicited, not charged"
+        );
+        let (names, nat) = lines(false, false, false);
         assert_eq!(names, ["#0", "packet", "flow", "FAR", "NAT", "->"]);
         assert_eq!(nat.as_deref(), Some("NAT       leaves with 198.51.100.1:2600"));
     }

@@ -64,7 +64,7 @@ pub use trace::copying::{CopyTerms, CopyTo, MOST_COPIED};
 pub use trace::{
     MAX_TRACES, QueueEnd, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceRequest, TraceSource, TraceTerms,
     Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedPlace,
-    TracedQueueing, TracedSession, TracedTranslation, mirror, trace,
+    TracedQueueing, TracedSession, TracedTranslation, TracedUnsolicited, mirror, trace,
 };
 pub use view::{AcceleratorView, EgressCounts, Holdings, NatCounts, SessionView};
 pub use worker::{PollReport, Worker, WorkerTables};

@@ -8,6 +8,8 @@
 //!   that the mapping is of, from here on. What belongs to no mapping ends here: it pages no UE, and is not charged.
 //! - [`map`](NatStage::map), behind `slow`: packets of UEs that leave by the instance of their pool get a mapping, or
 //!   end here before they count.
+//! - [`treat_unsolicited`](NatStage::treat_unsolicited), behind that: what comes from where the UE has not sent to
+//!   counts in no URR and pages no UE, unless its pool says otherwise.
 //! - [`translate`](NatStage::translate), behind `apply_rules`: those that are sent get the public address.
 //!
 //! A UE's packet to a public address recirculates, and is admitted as one of a data network would be (RFC 4787 REQ-9).
@@ -17,17 +19,19 @@ mod from_network;
 mod from_ue;
 mod message;
 mod packets;
+mod unsolicited;
 
 pub(crate) use self::packets::PublicPacket;
+pub(crate) use self::unsolicited::Unsolicited;
 
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::time::Duration;
 
 use flow::slab::OutOfMemory;
-use flow::{FlowKey4, Nanos, SessionIndex};
+use flow::{Blocks, FlowKey4, Nanos, SessionIndex};
 use nat::mappings::{Inside, Mappings, MappingsConfig, MovedMapping, Protocol, SessionPolicy};
-use nat::pools::{BlockId, Filtering, NatPool, NatPoolId, NatPools};
+use nat::pools::{BlockId, NatPool, NatPoolId, NatPools};
 use packet::DropReason;
 use packet::icmp_rewrite::{Outer, rewrite_error};
 use packet::rewrite::{Ends, Rewrite};
@@ -36,11 +40,13 @@ use rules::image::{InstalledNat, MeterShare, SessionImage};
 use rules::network::{Hairpin, Network, ue_of_addresses};
 use rules::prefix::IpPrefix;
 
+use crate::burst::Burst;
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::Keys;
 use crate::config::limits::NatSettings;
 use crate::control_channel::event_queue::EventQueue;
 use crate::control_channel::{MappingsWanted, SessionNatStatus};
+use crate::io::PacketMetadata;
 use crate::nat::endpoint::Endpoint;
 use crate::nat::message::Message;
 use crate::nat::packets::{Arrival, Departure, NewSource};
@@ -80,6 +86,10 @@ pub(crate) struct NatStage {
     destinations: Box<[Endpoint; BURST]>,
     /// Packets of this burst that had one.
     admitted: u64,
+    /// Whether any pool tells unsolicited packets from others.
+    distinguishes_unsolicited: bool,
+    /// Those of this burst.
+    unsolicited: Unsolicited,
     /// Those of this burst that came to a public address, and those that leave by the instance of a pool: room for a
     /// burst, which keeps its place.
     arrivals: Vec<Arrival>,
@@ -104,10 +114,6 @@ impl NatStage {
             .map(|pool| usize::from(pool.limits.blocks))
             .max();
         let most_blocks = most_blocks.unwrap_or_default();
-        let is_filtered = pools
-            .all()
-            .iter()
-            .any(|pool| pool.filtering != Filtering::EndpointIndependent);
         let forwards = pools.forwards();
         let mut mappings = Mappings::new(&MappingsConfig {
             mappings: settings.mappings + forwards,
@@ -120,7 +126,7 @@ impl NatStage {
                 .map(|pool| pool.block_bits)
                 .max()
                 .unwrap_or_default(),
-            remotes: if is_filtered { settings.mappings } else { 0 },
+            remotes: pools.remotes(settings.mappings),
             lifetimes: settings.lifetimes,
             seed: settings.seed,
         })?;
@@ -141,6 +147,8 @@ impl NatStage {
             translated: 0,
             destinations: Box::new([Endpoint::default(); BURST]),
             admitted: 0,
+            distinguishes_unsolicited: pools.all().iter().any(NatPool::distinguishes_unsolicited),
+            unsolicited: Unsolicited::default(),
             arrivals: Vec::with_capacity(BURST),
             departures: Vec::with_capacity(BURST),
         })))
@@ -173,6 +181,7 @@ impl NatStage {
         *place = id.0 + 1;
         let policy = SessionPolicy {
             filtering: pool.filtering,
+            distinguishes_unsolicited: pool.distinguishes_unsolicited(),
             limits: pool.limits,
         };
         // Answers come by the session's addresses alone.
@@ -310,6 +319,22 @@ impl NatStage {
         }
     }
 
+    /// Does with the unsolicited packets of this burst what their sessions' pools say.
+    #[inline]
+    pub fn treat_unsolicited<B: PacketMetadata>(&mut self, burst: &mut Burst<B>, blocks: &mut Blocks) {
+        let mut unsolicited = self.unsolicited;
+        if unsolicited.any() {
+            let policy_of = |session| Some(self.pools().pool(self.pool_of(session)?)?.unsolicited);
+            unsolicited.treat(burst, blocks, policy_of);
+            self.unsolicited = unsolicited;
+        }
+    }
+
+    /// The unsolicited packets of this burst.
+    pub const fn unsolicited(&self) -> Unsolicited {
+        self.unsolicited
+    }
+
     /// Whether the packet at `index` of this burst came to a public address.
     pub fn has_admitted(&self, index: usize) -> bool {
         self.admitted >> (index % BURST) & 1 == 1
@@ -331,6 +356,7 @@ impl NatStage {
             public: SocketAddrV4::new(public.address.into(), public.port),
             inside: SocketAddrV4::new(inside.into(), port),
             is_destination,
+            unsolicited: self.unsolicited.traced(index),
         })
     }
 

@@ -16,7 +16,7 @@ pub(crate) mod tracer;
 
 pub use self::report::{
     QueueEnd, TraceSource, Traced, TracedDecision, TracedDetection, TracedEnd, TracedFlow, TracedFrame,
-    TracedLookup, TracedPlace, TracedQueueing, TracedSession, TracedTranslation,
+    TracedLookup, TracedPlace, TracedQueueing, TracedSession, TracedTranslation, TracedUnsolicited,
 };
 pub use self::request::{
     TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceRequest, TraceTerms, mirror, trace,

@@ -1,6 +1,7 @@
 //! Sizes of a run.
 
 use clap::Args;
+use nat::pools::UnsolicitedPolicy;
 
 /// Sizes of a run of `sluice bench nat`.
 #[derive(Args, Clone, Debug)]
@@ -20,6 +21,9 @@ pub struct Arguments {
     /// Runs of each kind of set-up, in turn; each fills empty tables.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=31))]
     pub fills: u32,
+    /// Unsolicited packets are as all others; else, as by default, mappings keep the addresses that they have sent to.
+    #[arg(long)]
+    pub as_others: bool,
     /// Only the parts whose names have this in them, such as tunnel.
     #[arg(long, default_value = "")]
     pub only: String,
@@ -42,6 +46,15 @@ impl Arguments {
         // A session has one block, in which its mappings have room.
         self.mappings = self.mappings.min(1 << self.block_bits);
         self
+    }
+
+    /// What becomes of unsolicited packets. There are none.
+    #[must_use]
+    pub fn unsolicited(&self) -> UnsolicitedPolicy {
+        match self.as_others {
+            true => UnsolicitedPolicy::AS_OTHERS,
+            false => UnsolicitedPolicy::default(),
+        }
     }
 
     /// Mappings of all sessions.

@@ -20,7 +20,7 @@ mod tests;
 use std::sync::Arc;
 
 use ::nat::mappings::{Mappings, MappingsConfig};
-use ::nat::pools::Lifetimes;
+use ::nat::pools::{Lifetimes, NatPools};
 use ::rules::network::Network;
 
 use super::clock::{Spread, available_memory, resident};
@@ -154,7 +154,7 @@ fn compare(
             between.saturating_sub(at_first),
         ],
         mappings: arguments.all_mappings(),
-        of_table: octets_of_table(arguments)?,
+        of_table: octets_of_table(arguments, drawn.networks[1].nat().pools())?,
     };
     let (mut on, mut off) = (Vec::new(), Vec::new());
     progress.begin("pairs", arguments.pairs.into());
@@ -187,15 +187,15 @@ fn ratios(one: &[Run], other: &[Run]) -> Spread {
     )
 }
 
-/// Octets of the table of mappings and its indexes, for each mapping.
-fn octets_of_table(arguments: &Arguments) -> Result<f64, BenchError> {
+/// Octets of the table of mappings, its indexes and the addresses that they have sent to, for each mapping.
+fn octets_of_table(arguments: &Arguments, pools: &NatPools) -> Result<f64, BenchError> {
     let table = Mappings::new(&MappingsConfig {
         mappings: arguments.all_mappings() as usize,
         sessions: 1,
         blocks: 1,
         held_blocks: 1,
         block_bits: arguments.block_bits,
-        remotes: 0,
+        remotes: pools.remotes(arguments.all_mappings() as usize),
         lifetimes: Lifetimes::default(),
         seed: 0,
     });

@@ -46,6 +46,7 @@ pub fn network(arguments: &Arguments, has_pool: bool) -> Result<Arc<Network>, Be
         ports: 1_024..=65_535,
         block_bits: arguments.block_bits,
         filtering: Filtering::EndpointIndependent,
+        unsolicited: arguments.unsolicited(),
         limits: NatLimits {
             blocks: 4,
             mappings: 2_048,

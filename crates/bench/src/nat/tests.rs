@@ -9,6 +9,7 @@ fn tiny() -> Arguments {
         block_bits: 5,
         pairs: 1,
         fills: 1,
+        as_others: false,
         only: String::new(),
         seconds: 0.02,
     }
@@ -42,6 +43,17 @@ fn every_packet_comes_out_translated_and_answers_come_back() {
         "{found:?}"
     );
     let of_table = results.memory.unwrap().of_table;
+    assert!((of_table - 37.5).abs() < 0.1, "{of_table}");
+    let arguments = Arguments {
+        as_others: true,
+        only: "memory".into(),
+        ..tiny()
+    };
+    let of_table = measure(&arguments, &Progress::silent())
+        .unwrap()
+        .memory
+        .unwrap()
+        .of_table;
     assert!((of_table - 24.0).abs() < 0.1, "{of_table}");
     let ids: Vec<&str> = targets(&results).iter().map(|target| target.id).collect();
     assert_eq!(ids, ["T16", "T16.setup", "T16.handed"]);

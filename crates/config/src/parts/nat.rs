@@ -2,7 +2,7 @@
 
 use flow::{InstanceId, VrfId};
 use nat::pools::fixed::Fixed;
-use nat::pools::{NatLimits, NatPool, NatPools, PoolError};
+use nat::pools::{Filtering, NatLimits, NatPool, NatPools, PoolError, UnsolicitedPolicy};
 use rules::network::BoundPool;
 use rules::prefix::IpPrefix;
 use std::time::Duration;
@@ -58,6 +58,7 @@ impl Config {
                 ports: pool.ports.range(),
                 block_bits: pool.block.value.value().ilog2() as u8,
                 filtering: pool.filtering.filtering(),
+                unsolicited: unsolicited(pool),
                 limits: limits(pool),
                 fixed: fixed(pool),
             },
@@ -77,6 +78,11 @@ fn limits(pool: &NatPoolConfig) -> NatLimits {
         Some(_) => NatLimits { blocks: 1, ..limits },
         None => limits,
     }
+}
+
+fn unsolicited(pool: &NatPoolConfig) -> UnsolicitedPolicy {
+    let own = pool.unsolicited.as_ref().map(|own| own.value);
+    own.unwrap_or_default().policy()
 }
 
 fn fixed(pool: &NatPoolConfig) -> Fixed {
@@ -162,6 +168,13 @@ fn check_pool(config: &Config, pool: &NatPoolConfig) -> Result<(), Fault> {
     if !pool.block.value.value().is_power_of_two() {
         let message = format!("block: {} is no power of two", pool.block.value.value());
         return Err(Fault::new(&pool.block, message));
+    }
+    if let Some(unsolicited) = &pool.unsolicited
+        && pool.filtering.filtering() == Filtering::AddressDependent
+    {
+        let name = &pool.name.value;
+        let message = format!("NAT pool `{name}`: unsolicited: with filtering: address_dependent nothing is");
+        return Err(Fault::new(unsolicited, message));
     }
     let untranslated = pool.untranslated.iter().map(|prefix| ("untranslated", prefix));
     let ues = pool.deterministic.iter().map(|of| ("deterministic.ues", &of.ues));

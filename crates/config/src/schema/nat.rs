@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use nat::pools::fixed::Forward;
-use nat::pools::{Filtering, Lifetimes, NatLimits};
+use nat::pools::{Filtering, Lifetimes, NatLimits, UnsolicitedPolicy};
 use natlog::ipfix;
 use packet::tuple::proto;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -55,6 +55,11 @@ pub struct NatPoolConfig {
     /// Who may send to a mapping; endpoint_independent.
     #[serde(default)]
     pub filtering: NatFilteringConfig,
+    /// What becomes of packets that come through a mapping from an address that the UE has not sent to by it; they page
+    /// no UE, and are not charged. Absent with address_dependent: there are none.
+    #[serde(default)]
+    #[schemars(with = "Option<UnsolicitedConfig>")]
+    pub unsolicited: Option<Spanned<UnsolicitedConfig>>,
     /// Destinations to which packets keep their source; none.
     #[serde(default)]
     #[schemars(with = "Vec<Prefix>")]
@@ -180,6 +185,27 @@ impl NatFilteringConfig {
         match self {
             Self::EndpointIndependent => Filtering::EndpointIndependent,
             Self::AddressDependent => Filtering::AddressDependent,
+        }
+    }
+}
+
+/// What becomes of unsolicited packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct UnsolicitedConfig {
+    /// They wait for a UE that is idle, and have it paged; else they are dropped then; false.
+    #[serde(default)]
+    pub pages: bool,
+    /// They count in URRs; else they pass uncounted, or are dropped where a quota is used up; false.
+    #[serde(default)]
+    pub charged: bool,
+}
+
+impl UnsolicitedConfig {
+    pub(crate) const fn policy(self) -> UnsolicitedPolicy {
+        UnsolicitedPolicy {
+            pages: self.pages,
+            charged: self.charged,
         }
     }
 }

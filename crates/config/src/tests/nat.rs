@@ -28,6 +28,31 @@ fn blocks_follow_from_addresses() {
 }
 
 #[test]
+fn what_is_unsolicited_pages_nobody_and_is_free_unless_a_pool_says_so() {
+    let policy = |more: &str| {
+        let network = network(&pool(more));
+        let pool = &network.nat().pools().all()[0];
+        (
+            pool.unsolicited.pages,
+            pool.unsolicited.charged,
+            pool.distinguishes_unsolicited(),
+        )
+    };
+    assert_eq!(policy("block: 512"), (false, false, true));
+    assert_eq!(policy("unsolicited: {pages: true}"), (true, false, true));
+    assert_eq!(policy("unsolicited: {charged: true}"), (false, true, true));
+    assert_eq!(
+        policy("unsolicited: {pages: true, charged: true}"),
+        (true, true, false)
+    );
+    let filters = "filtering: address_dependent";
+    assert_eq!(policy(filters), (false, false, false), "there are none");
+    let refused = refusal(&pool(&format!("{filters}, unsolicited: {{pages: false}}")));
+    assert_says(&refused, ["NAT pool `cgn`: unsolicited", "address_dependent"]);
+    assert_says(&refusal(&pool("unsolicited: {paged: true}")), ["paged", "pages"]);
+}
+
+#[test]
 fn forwards_are_ports_of_the_pool_and_of_one_ue_each() {
     let good = forward(80, "203.0.113.1", 2_600);
     let pools = network(&pool(&format!("forwards: [{good}]")))

@@ -4,7 +4,7 @@ use flow::{BUCKETS, InstanceId, VrfId};
 
 use super::*;
 use crate::pools::fixed::Fixed;
-use crate::pools::{Filtering, NatLimits, NatPool};
+use crate::pools::{Filtering, NatLimits, NatPool, UnsolicitedPolicy};
 
 const POOL: NatPoolId = NatPoolId(0);
 
@@ -18,6 +18,7 @@ fn pool(name: &str, vrf: u16, ranges: &[(u32, u32)], ports: (u16, u16), block_bi
         ports: ports.0..=ports.1,
         block_bits,
         filtering: Filtering::default(),
+        unsolicited: UnsolicitedPolicy::default(),
         limits: NatLimits {
             blocks: 4,
             mappings: 2_048,

@@ -20,6 +20,9 @@ pub struct Inbound {
     pub address: [u8; 4],
     /// Its port, or the identifier of its ICMP queries.
     pub port: u16,
+    /// The mapping has not sent to the address that it comes from, where that is
+    /// [distinguished](super::SessionPolicy::distinguishes_unsolicited).
+    pub is_unsolicited: bool,
 }
 
 /// Why a packet of a session has no mapping.
@@ -85,6 +88,9 @@ pub struct MappingStats {
     pub refused: [u64; Refusal::ALL.len()],
     /// Packets from outside to no live mapping.
     pub unsolicited: u64,
+    /// Packets from outside through a live mapping, from addresses that it has not sent to, where these are
+    /// distinguished.
+    pub unsolicited_admitted: u64,
     /// Packets from outside that the filter did not let through.
     pub filtered: u64,
     /// Mappings in the table; some may be dead.

@@ -19,7 +19,9 @@ pub struct MappingsConfig {
     pub held_blocks: usize,
     /// Blocks have at most 2 to the power of this ports, one of [`BLOCK_BITS`].
     pub block_bits: u8,
-    /// Addresses that mappings have sent to at a time, where only those may send; at most 2^30.
+    /// Addresses that mappings have sent to at a time beside the latest of each, where only those may send or are
+    /// distinguished from others; at most 2^30. Without room for any, none are distinguished, and no mappings are made
+    /// to which only those may send.
     pub remotes: usize,
     /// How long mappings live.
     pub lifetimes: Lifetimes,

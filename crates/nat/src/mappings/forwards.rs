@@ -4,7 +4,7 @@ use flow::{Nanos, SessionIndex};
 
 use super::endpoint::Inside;
 use super::lifetime::{Life, MappingState, ticks};
-use super::record::Mapping;
+use super::record::{Mapping, Senders};
 use super::table::{Mappings, Plan};
 use crate::pools::BlockId;
 
@@ -48,8 +48,7 @@ impl Mappings {
                 state: MappingState::Established,
                 until: Mapping::NEVER,
             },
-            filters: false,
-            is_forward: true,
+            senders: Senders::Forward,
         });
         self.kept = self.kept.saturating_sub(usize::from(added.is_some()));
         added.is_some()

@@ -6,7 +6,7 @@ use flow::{Nanos, SessionIndex};
 
 use super::endpoint::{Inside, Protocol};
 use super::lifetime::{Life, MappingState, TICK, ticks};
-use super::record::PublicEnd;
+use super::record::{PublicEnd, Senders};
 use super::table::{Mappings, Plan};
 use crate::pools::BlockId;
 
@@ -23,7 +23,8 @@ pub struct MovedMapping {
     pub remaining: Duration,
     /// What is known of its connections.
     pub state: MappingState,
-    /// The addresses that it has sent to, if only those may send; the latest first.
+    /// The addresses that it has sent to, if only those may send, or are distinguished from others; the latest
+    /// first.
     pub remotes: Option<Vec<[u8; 4]>>,
 }
 
@@ -83,13 +84,15 @@ impl Mappings {
                 false => TICK * (mapping.until - tick),
             },
             state: mapping.life().state,
-            remotes: mapping.filters().then(|| self.remotes.of(number).collect()),
+            remotes: (mapping.keeps_remotes() && !self.remotes.are_all_known(number))
+                .then(|| self.remotes.of(number).collect()),
         })
     }
 
     /// Adds mappings that a session had elsewhere, whatever it may have here. It holds their blocks. Returns how many
     /// were added: those whose block it does not hold, whose port or endpoint has a live mapping here, and those for
-    /// which there is no room are left out. Addresses that they have sent to are left out where there is no room.
+    /// which there is no room are left out. Who may send to them is as the session's policy here says, of those whose
+    /// addresses come with them: these are left out where there is no room, if only they may send.
     pub fn import(&mut self, session: SessionIndex, moved: &[MovedMapping], now: Nanos) -> usize {
         let tick = ticks(now);
         let added = moved
@@ -118,6 +121,10 @@ impl Mappings {
         if remaining == 0 || self.records.room() <= self.kept {
             return None;
         }
+        let senders = match moved.remotes {
+            Some(_) => self.senders_of(session),
+            None => Senders::Anyone,
+        };
         let number = self.add(&Plan {
             session,
             inside: moved.inside,
@@ -127,12 +134,13 @@ impl Mappings {
                 state: moved.state,
                 until: tick.saturating_add(remaining),
             },
-            filters: moved.remotes.is_some(),
-            is_forward: false,
+            senders,
         })?;
-        for remote in moved.remotes.iter().flatten().rev() {
-            if !self.remotes.has(number, *remote) {
-                self.add_remote(number, session, *remote);
+        if matches!(senders, Senders::SentTo | Senders::Distinguished) {
+            for remote in moved.remotes.iter().flatten().rev() {
+                if !self.remotes.has(number, *remote) {
+                    self.add_remote(number, session, senders, *remote);
+                }
             }
         }
         Some(number)

@@ -7,6 +7,7 @@ use zerocopy::FromZeros;
 
 use super::answer::Refusal;
 use super::endpoint::Protocol;
+use super::record::Senders;
 use crate::pools::{BlockId, Filtering, NatLimits, PortBlock};
 
 /// Control is asked for a block of a session not more often than this.
@@ -17,6 +18,9 @@ const REQUESTS: Duration = Duration::from_secs(1);
 pub struct SessionPolicy {
     /// Who may send to the mappings that it makes from now on.
     pub filtering: Filtering,
+    /// Whether packets are distinguished whose senders the mappings that it makes from now on have not sent to. Where
+    /// those are filtered, there are none.
+    pub distinguishes_unsolicited: bool,
     /// What it may have.
     pub limits: NatLimits,
 }
@@ -37,24 +41,23 @@ pub(super) struct Session {
     /// Ports of its blocks, and how many of them are mapped, by protocol.
     pub ports: u32,
     pub used: [u32; Protocol::COUNT],
-    /// Addresses that its mappings have sent to.
+    /// Addresses that its mappings have sent to, but for the latest one of each.
     pub remotes: u32,
     pub blocks: u8,
     most_blocks: u8,
     pub is_known: u8,
     /// It makes no mappings, as it is moving away.
     pub is_moving: u8,
-    filters: u8,
+    /// What [`Senders`] its mappings have.
+    senders: u8,
 }
 
 const _: () = assert!(size_of::<Session>() == 64);
 
 impl Session {
-    pub fn filtering(&self) -> Filtering {
-        match self.filters {
-            0 => Filtering::EndpointIndependent,
-            _ => Filtering::AddressDependent,
-        }
+    /// Whose packets the mappings let through that it makes.
+    pub fn senders(&self) -> Senders {
+        Senders::of(u32::from(self.senders) << Senders::SHIFT)
     }
 
     /// How fast it may make mappings, if it may make one at all.
@@ -96,7 +99,12 @@ impl Session {
     /// Sets what it may have; it is known from now on.
     pub fn set(&mut self, policy: &SessionPolicy) {
         self.is_known = 1;
-        self.filters = u8::from(policy.filtering == Filtering::AddressDependent);
+        let senders = match (policy.filtering, policy.distinguishes_unsolicited) {
+            (Filtering::AddressDependent, _) => Senders::SentTo,
+            (Filtering::EndpointIndependent, true) => Senders::Distinguished,
+            (Filtering::EndpointIndependent, false) => Senders::Anyone,
+        };
+        self.senders = senders as u8;
         self.most_blocks = policy.limits.blocks;
         self.most_mappings = policy.limits.mappings;
         self.per_second = policy.limits.mappings_per_second;

@@ -28,11 +28,42 @@ impl PublicEnd {
     }
 }
 
+/// Who may send to a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Senders {
+    /// Anyone.
+    Anyone = 0,
+    /// Anyone, as long as its session holds the block: it is of a port forward.
+    Forward = 1,
+    /// Addresses that it has sent to.
+    SentTo = 2,
+    /// Anyone; addresses that it has sent to are distinguished from others.
+    Distinguished = 3,
+}
+
+impl Senders {
+    /// Where [`Mapping::rest`] has them.
+    pub const SHIFT: u32 = 30;
+    /// The bit there of those for which addresses are kept.
+    const KEEPS: u32 = 2 << Self::SHIFT;
+
+    /// Those of a [`Mapping::rest`].
+    #[inline]
+    pub const fn of(rest: u32) -> Self {
+        match rest >> Self::SHIFT {
+            0 => Self::Anyone,
+            1 => Self::Forward,
+            2 => Self::SentTo,
+            _ => Self::Distinguished,
+        }
+    }
+}
+
 /// A mapping. Whose it is and its public address are known by its block.
 #[derive(Clone, Copy)]
 pub(super) struct Mapping {
-    /// From the lowest bit on: 24 bits of block, 2 of protocol, 3 of state; whether only addresses that it has sent to
-    /// may send; whether it is in use; whether it is of a port forward.
+    /// From the lowest bit on: 24 bits of block, 2 of protocol, 3 of state; whether it is in use; 2 of [`Senders`].
     pub rest: u32,
     pub inside_port: u16,
     pub port: u16,
@@ -48,19 +79,16 @@ impl Mapping {
     const PROTOCOL_SHIFT: u32 = 24;
     const STATE_SHIFT: u32 = 26;
     const STATE: u32 = 7 << Self::STATE_SHIFT;
-    const FILTERS: u32 = 1 << 29;
-    const IN_USE: u32 = 1 << 30;
-    const FORWARD: u32 = 1 << 31;
+    const IN_USE: u32 = 1 << 29;
     /// The bits of [`rest`](Self::rest) that a mapping is found by.
     pub const END: u32 = Self::BLOCK | 3 << Self::PROTOCOL_SHIFT | Self::IN_USE;
     /// The end of what has none.
     pub const NEVER: u32 = u32::MAX;
 
     /// One with this public end.
-    pub fn new(end: PublicEnd, inside: &Inside, life: Life, (filters, is_forward): (bool, bool)) -> Self {
-        let flag = |is_set, flag| if is_set { flag } else { 0 };
+    pub fn new(end: PublicEnd, inside: &Inside, life: Life, senders: Senders) -> Self {
         let mapping = Self {
-            rest: end.rest() | flag(filters, Self::FILTERS) | flag(is_forward, Self::FORWARD),
+            rest: end.rest() | (senders as u32) << Senders::SHIFT,
             inside_port: inside.port,
             port: end.port,
             inside: inside.address,
@@ -111,14 +139,21 @@ impl Mapping {
         now < self.until
     }
 
+    /// Whether it is known which addresses it has sent to.
     #[inline]
+    pub fn keeps_remotes(&self) -> bool {
+        self.rest & Senders::KEEPS != 0
+    }
+
+    /// Whether only addresses that it has sent to may send.
     pub fn filters(&self) -> bool {
-        self.rest & Self::FILTERS != 0
+        Senders::of(self.rest) == Senders::SentTo
     }
 
     /// Whether it lives as long as its session.
+    #[inline]
     pub fn is_forward(&self) -> bool {
-        self.rest & Self::FORWARD != 0
+        Senders::of(self.rest) == Senders::Forward
     }
 
     #[inline]

@@ -106,10 +106,12 @@ impl Records {
         ((u128::from(hash.0) * self.lines.len() as u128) >> 64) as usize
     }
 
-    /// Asks for the line where this hash is looked for first.
+    /// Asks for the line where this hash is looked for first. Returns the number of its first mapping.
     #[inline]
-    pub fn prefetch_home(&self, hash: PublicHash) {
-        prefetch::nth_to_write(&self.lines, self.home(hash));
+    pub fn prefetch_home(&self, hash: PublicHash) -> usize {
+        let home = self.home(hash);
+        prefetch::nth_to_write(&self.lines, home);
+        home * SLOTS
     }
 
     /// The number of the mapping that has this public end, with its hash.

@@ -1,10 +1,13 @@
-//! The addresses that mappings have sent to, where only those may send (RFC 4787 §5, address-dependent filtering).
+//! The addresses that mappings have sent to, where only those may send (RFC 4787 §5, address-dependent filtering), or
+//! where they are distinguished from others.
 //!
-//! Those of a mapping form a list, so that they go with it. As that takes time, a session has no more than
-//! [`MOST_OF_SESSION`].
+//! The latest address of each mapping is at the mapping's number, beside those of the mappings in its line: most
+//! packets read no more. Those before it form a list, so that they go with the mapping, and are found by an index. As
+//! that takes time, a session has no more than [`MOST_OF_SESSION`] of them.
 
 use std::hash::{BuildHasher, Hasher};
 
+use flow::prefetch;
 use flow::slab::{OutOfMemory, Slab};
 use foldhash::quality::FixedState;
 use zerocopy::FromZeros;
@@ -12,14 +15,42 @@ use zerocopy::FromZeros;
 use super::index::Index;
 use super::pool::{Item, Pool};
 
-/// A session may have as many.
+/// A session may have as many beside the latest of each mapping.
 pub const MOST_OF_SESSION: u32 = 8_192;
 /// A session may have as many, also where the worker has few left.
 const LEAST_OF_SESSION: usize = 64;
 /// A session may have one of so many that are left.
 const SHARE: usize = 16;
 
-/// An address that a mapping has sent to.
+/// The address that a mapping has sent to last, for the first time.
+#[derive(Clone, Copy, FromZeros)]
+#[repr(C)]
+struct Latest {
+    address: [u8; 4],
+    /// [`NONE`](Self::NONE), [`ONLY`](Self::ONLY), [`ALL`](Self::ALL), or from [`FIRST`](Self::FIRST) on the number of
+    /// the one before.
+    before: u32,
+}
+
+impl Latest {
+    /// There is no address.
+    const NONE: u32 = 0;
+    /// There is no other.
+    const ONLY: u32 = 1;
+    const FIRST: u32 = 2;
+    /// All addresses there are count as known.
+    const ALL: u32 = u32::MAX;
+
+    /// One more than the number of the one before; 0: there is none.
+    fn link(self) -> u32 {
+        match self.before {
+            Self::ALL => 0,
+            before => before.saturating_sub(Self::ONLY),
+        }
+    }
+}
+
+/// An address that a mapping has sent to before its latest one.
 #[derive(Clone, Copy, FromZeros)]
 #[repr(C)]
 struct Remote {
@@ -49,36 +80,44 @@ impl Item for Remote {
 
 /// The addresses of all mappings.
 pub(super) struct Remotes {
+    /// By mapping. Without room for any, there are none.
+    latest: Slab<Latest>,
+    /// How many mappings have a latest one.
+    with_latest: usize,
     pool: Pool<Remote>,
     index: Index,
-    /// By mapping: one more than the number of the address that it sent to last. Without room for any, there are none.
-    latest: Slab<u32>,
     hasher: FixedState,
 }
 
 impl Remotes {
-    /// Room for `remotes` addresses of `mappings`.
+    /// Room for `remotes` addresses of `mappings`, beside the latest of each.
     ///
     /// # Errors
     /// When the memory cannot be had.
     pub fn new(mappings: usize, remotes: usize, seed: u64) -> Result<Self, OutOfMemory> {
         Ok(Self {
+            latest: Slab::new(if remotes == 0 { 0 } else { mappings })?,
+            with_latest: 0,
             pool: Pool::new(remotes)?,
             index: Index::new(remotes, remotes)?,
-            latest: Slab::new(if remotes == 0 { 0 } else { mappings })?,
             hasher: FixedState::with_seed(seed),
         })
     }
 
     pub fn octets(&self) -> usize {
-        self.pool.octets() + self.index.octets() + self.latest.len() * size_of::<u32>()
+        self.pool.octets() + self.index.octets() + self.latest.len() * size_of::<Latest>()
     }
 
     pub fn len(&self) -> usize {
-        self.pool.len()
+        self.with_latest + self.pool.len()
     }
 
-    /// Whether a session that has `held` of them may have one more.
+    /// Whether any are kept.
+    pub fn are_kept(&self) -> bool {
+        !self.latest.is_empty()
+    }
+
+    /// Whether a session that has `held` of them beside the latest of each mapping may have one more.
     pub fn has_room(&self, held: u32) -> bool {
         let share = (self.pool.room() / SHARE).max(LEAST_OF_SESSION);
         self.pool.room() > 0 && held < MOST_OF_SESSION && (held as usize) < share
@@ -90,9 +129,31 @@ impl Remotes {
         hasher.finish()
     }
 
+    /// Asks for the line that [`has`](Self::has) reads of most mappings from this number on.
+    #[inline]
+    pub fn prefetch(&self, mapping: usize) {
+        if self.are_kept() {
+            prefetch::nth(&self.latest, mapping);
+        }
+    }
+
     /// Whether the mapping has sent to this address.
     #[inline]
     pub fn has(&self, mapping: u32, address: [u8; 4]) -> bool {
+        let Some(latest) = self.latest.get(mapping as usize) else {
+            return false;
+        };
+        latest.address == address && latest.before != Latest::NONE
+            || self.has_before(mapping, *latest, address)
+    }
+
+    /// Whether it is one before the latest.
+    fn has_before(&self, mapping: u32, latest: Latest, address: [u8; 4]) -> bool {
+        match latest.before {
+            Latest::NONE | Latest::ONLY => return false,
+            Latest::ALL => return true,
+            _ => {}
+        }
         let hash = Self::hash(&self.hasher, mapping, address);
         let is_meant = |number| {
             let remote = self.pool.get(number);
@@ -101,37 +162,77 @@ impl Remotes {
         self.index.find(hash, is_meant).is_some()
     }
 
-    /// Adds an address that the mapping has not sent to. Returns whether there was room.
+    /// Adds the first address that a mapping has sent to. There is always room for it. Returns whether it is the first.
+    pub fn put_first(&mut self, mapping: u32, address: [u8; 4]) -> bool {
+        let latest = self.latest.get_mut(mapping as usize);
+        let Some(latest) = latest.filter(|latest| latest.before == Latest::NONE) else {
+            return false;
+        };
+        *latest = Latest {
+            address,
+            before: Latest::ONLY,
+        };
+        self.with_latest += 1;
+        true
+    }
+
+    /// Adds an address that the mapping has not sent to, behind the first. Returns whether there was room.
     pub fn put(&mut self, mapping: u32, address: [u8; 4]) -> bool {
         let Some(latest) = self.latest.get_mut(mapping as usize) else {
             return false;
         };
         let Some(number) = self.pool.put(Remote {
             mapping: mapping + 1,
-            address,
-            next: *latest,
+            address: latest.address,
+            next: latest.link(),
         }) else {
             return false;
         };
-        *latest = number + 1;
-        self.index
-            .insert(Self::hash(&self.hasher, mapping, address), number);
+        let hash = Self::hash(&self.hasher, mapping, latest.address);
+        *latest = Latest {
+            address,
+            before: number + Latest::FIRST,
+        };
+        self.index.insert(hash, number);
         true
+    }
+
+    /// From now on all addresses count as known to a mapping. Returns how many are forgotten beside the latest.
+    pub fn know_all(&mut self, mapping: u32) -> u32 {
+        let forgotten = self.forget(mapping);
+        if let Some(latest) = self.latest.get_mut(mapping as usize) {
+            latest.before = Latest::ALL;
+        }
+        forgotten
+    }
+
+    /// Whether all addresses count as known to a mapping.
+    pub fn are_all_known(&self, mapping: u32) -> bool {
+        let latest = self.latest.get(mapping as usize);
+        latest.is_some_and(|latest| latest.before == Latest::ALL)
     }
 
     /// The addresses of a mapping, the latest first.
     pub fn of(&self, mapping: u32) -> impl Iterator<Item = [u8; 4]> {
-        let first = self.latest.get(mapping as usize).copied().unwrap_or(0);
+        let latest = self.latest.get(mapping as usize).copied();
+        let latest = latest.filter(|latest| !matches!(latest.before, Latest::NONE | Latest::ALL));
         let remote = |link: u32| link.checked_sub(1).and_then(|number| self.pool.get(number));
-        core::iter::successors(remote(first), move |last| remote(last.next)).map(|remote| remote.address)
+        let first = remote(latest.map_or(0, Latest::link));
+        let before = core::iter::successors(first, move |last| remote(last.next));
+        latest
+            .map(|latest| latest.address)
+            .into_iter()
+            .chain(before.map(|remote| remote.address))
     }
 
-    /// Forgets all addresses of a mapping. Returns how many there were.
+    /// Forgets all addresses of a mapping. Returns how many there were beside the latest.
     pub fn forget(&mut self, mapping: u32) -> u32 {
         let Some(latest) = self.latest.get_mut(mapping as usize) else {
             return 0;
         };
-        let (mut link, mut count) = (core::mem::take(latest), 0);
+        let latest = core::mem::replace(latest, Latest::new_zeroed());
+        self.with_latest -= usize::from(!matches!(latest.before, Latest::NONE | Latest::ALL));
+        let (mut link, mut count) = (latest.link(), 0);
         while let Some(number) = link.checked_sub(1) {
             let Some(remote) = self.pool.get(number).copied() else {
                 break;

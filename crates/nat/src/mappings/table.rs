@@ -12,10 +12,10 @@ use super::held::HeldBlocks;
 use super::index::Index;
 use super::lifetime::{Life, Segment, Ticks, ticks};
 use super::owner::{First, Session};
-use super::record::{Expected, InsideHash, Keys, Mapping, PublicEnd, PublicHash};
+use super::record::{Expected, InsideHash, Keys, Mapping, PublicEnd, PublicHash, Senders};
 use super::records::Records;
 use super::remotes::Remotes;
-use crate::pools::{BLOCK_BITS, BlockId, Filtering, MOST_BLOCKS};
+use crate::pools::{BLOCK_BITS, BlockId, MOST_BLOCKS};
 
 /// The whole table is looked at once in this time, for mappings that are dead.
 pub const ROUND: Duration = Duration::from_secs(64);
@@ -34,9 +34,7 @@ pub(super) struct Plan {
     /// The port's place in it.
     pub offset: u16,
     pub life: Life,
-    pub filters: bool,
-    /// Whether it is of a port forward.
-    pub is_forward: bool,
+    pub senders: Senders,
 }
 
 /// The mappings of one worker's sessions.
@@ -94,12 +92,13 @@ impl Mappings {
         })
     }
 
-    /// How many octets the mappings and their index take, and how many all the rest.
+    /// How many octets the mappings take, with their index and the addresses that they have sent to, and how many all
+    /// the rest.
     pub fn octets(&self) -> (usize, usize) {
-        let mappings = self.records.octets() + self.by_inside.octets();
+        let mappings = self.records.octets() + self.by_inside.octets() + self.remotes.octets();
         let of_session = size_of::<Session>() + size_of::<First>() + size_of::<TokenLevel>();
         let sessions = self.sessions.len() * of_session;
-        (mappings, sessions + self.held.octets() + self.remotes.octets())
+        (mappings, sessions + self.held.octets())
     }
 
     /// What has been counted, and what is in the table.
@@ -156,7 +155,8 @@ impl Mappings {
     /// The fourth step: asks for the mapping, or for what it takes to make it.
     #[inline]
     pub fn prefetch_outbound(&self, session: SessionIndex, expected: &Expected) {
-        self.records.prefetch_home(expected.public);
+        let line = self.records.prefetch_home(expected.public);
+        self.remotes.prefetch(line);
         if !expected.is_found {
             flow::prefetch::nth_to_write(&self.sessions, session.index());
         }
@@ -168,10 +168,11 @@ impl Mappings {
         self.keys.public(end)
     }
 
-    /// Asks for the line in which [`inbound_by`](Self::inbound_by) looks for a mapping first, with this hash.
+    /// Asks for the lines in which [`inbound_by`](Self::inbound_by) looks for a mapping first, with this hash.
     #[inline]
     pub fn prefetch_inbound(&self, hash: PublicHash) {
-        self.records.prefetch_home(hash);
+        let line = self.records.prefetch_home(hash);
+        self.remotes.prefetch(line);
     }
 
     /// The number of the mapping of an endpoint of a session.
@@ -269,9 +270,9 @@ impl Mappings {
         if let Some((number, mapping, public)) = self.find_expected(expected, session, inside)
             && mapping.is_live(tick)
         {
-            if mapping.filters()
+            if mapping.keeps_remotes()
                 && !self.remotes.has(number, remote)
-                && !self.add_remote(number, session, remote)
+                && !self.add_remote(number, session, Senders::of(mapping.rest), remote)
             {
                 self.stats.refused[Refusal::TableFull as usize] += 1;
                 return Err(Refusal::TableFull);
@@ -307,8 +308,8 @@ impl Mappings {
         if !level.has_token(rate, now) {
             return Err(Refusal::TooFast);
         }
-        let filters = owner.filtering() == Filtering::AddressDependent;
-        if self.records.room() <= self.kept || filters && !self.remotes.has_room(owner.remotes) {
+        let senders = self.senders_of(session);
+        if self.records.room() <= self.kept || senders == Senders::SentTo && !self.remotes.are_kept() {
             return Err(Refusal::TableFull);
         }
         let (held, offset) = self.free_port(session, &inside).ok_or(Refusal::NoPort)?;
@@ -318,16 +319,15 @@ impl Mappings {
             held,
             offset,
             life: self.ticks.begun(inside.protocol, segment, tick),
-            filters,
-            is_forward: false,
+            senders,
         };
         let number = self.add(&plan).ok_or(Refusal::TableFull)?;
         self.stats.made += 1;
         if let Some(level) = self.rates.get_mut(session.index()) {
             level.spend(rate, now);
         }
-        if filters {
-            self.add_remote(number, session, remote);
+        if matches!(senders, Senders::SentTo | Senders::Distinguished) {
+            self.add_remote(number, session, senders, remote);
         }
         let block = self.held.pool.get(held).ok_or(Refusal::NoBlock)?;
         let (public, port) = (block.address, block.first + offset);
@@ -369,7 +369,7 @@ impl Mappings {
     pub(super) fn add(&mut self, plan: &Plan) -> Option<u32> {
         let (session, protocol) = (plan.session, plan.inside.protocol);
         let end = self.held.pool.get(plan.held)?.end(plan.offset, protocol);
-        let mapping = Mapping::new(end, &plan.inside, plan.life, (plan.filters, plan.is_forward));
+        let mapping = Mapping::new(end, &plan.inside, plan.life, plan.senders);
         let number = self.records.put(self.keys.public(end), &mapping)?;
         self.held.map_port(plan.held, protocol, plan.offset);
         let port = end.port.into();
@@ -381,14 +381,40 @@ impl Mappings {
         Some(number)
     }
 
-    /// A mapping has sent to an address for the first time. Returns whether there is room for that.
-    pub(super) fn add_remote(&mut self, number: u32, session: SessionIndex, remote: [u8; 4]) -> bool {
-        let owner = self.sessions.get_mut(session.index());
-        let owner = owner.filter(|owner| self.remotes.has_room(owner.remotes));
-        let Some(owner) = owner.filter(|_| self.remotes.put(number, remote)) else {
+    /// Who may send to the mappings that a session makes. Where no addresses are kept at all, none are
+    /// distinguished.
+    pub(super) fn senders_of(&self, session: SessionIndex) -> Senders {
+        let owner = self.sessions.get(session.index());
+        match owner.map_or(Senders::Anyone, Session::senders) {
+            Senders::Distinguished if !self.remotes.are_kept() => Senders::Anyone,
+            senders => senders,
+        }
+    }
+
+    /// A mapping has sent to an address for the first time. Where there is no room for that, all addresses count as
+    /// known from then on, unless others may not send. Returns whether it is known now.
+    #[cold]
+    pub(super) fn add_remote(
+        &mut self,
+        number: u32,
+        session: SessionIndex,
+        senders: Senders,
+        remote: [u8; 4],
+    ) -> bool {
+        if self.remotes.put_first(number, remote) {
+            return true;
+        }
+        let Some(owner) = self.sessions.get_mut(session.index()) else {
             return false;
         };
-        owner.remotes += 1;
+        if self.remotes.has_room(owner.remotes) && self.remotes.put(number, remote) {
+            owner.remotes += 1;
+            return true;
+        }
+        if senders == Senders::SentTo {
+            return false;
+        }
+        owner.remotes = owner.remotes.saturating_sub(self.remotes.know_all(number));
         true
     }
 
@@ -414,7 +440,7 @@ impl Mappings {
             let offset = mapping.port.wrapping_sub(block.first);
             self.held.free(held, protocol, offset, tick);
         }
-        let remotes = if mapping.filters() {
+        let remotes = if mapping.keeps_remotes() {
             self.remotes.forget(number)
         } else {
             0
@@ -471,16 +497,32 @@ impl Mappings {
             self.stats.unsolicited += 1;
             return Err(Unsolicited::NoMapping);
         };
-        if mapping.filters() && !self.remotes.has(number, remote) {
-            self.stats.filtered += 1;
-            return Err(Unsolicited::Filtered);
+        let is_unsolicited = mapping.keeps_remotes() && !self.remotes.has(number, remote);
+        if is_unsolicited {
+            self.note_unsolicited(&mapping)?;
+        } else {
+            let life = self.ticks.received(end.protocol, mapping.life(), segment, tick);
+            self.records.set_life(number, &mapping, life);
         }
-        let life = self.ticks.received(end.protocol, mapping.life(), segment, tick);
-        self.records.set_life(number, &mapping, life);
         Ok(Inbound {
             address: mapping.inside,
             port: mapping.inside_port,
+            is_unsolicited,
         })
+    }
+
+    /// Counts a packet from an address that a mapping has not sent to.
+    ///
+    /// # Errors
+    /// The mapping does not let it through.
+    #[cold]
+    fn note_unsolicited(&mut self, mapping: &Mapping) -> Result<(), Unsolicited> {
+        if mapping.filters() {
+            self.stats.filtered += 1;
+            return Err(Unsolicited::Filtered);
+        }
+        self.stats.unsolicited_admitted += 1;
+        Ok(())
     }
 
     /// The public address and port of an endpoint, if it has a live mapping. Changes nothing.

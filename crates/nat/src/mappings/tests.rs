@@ -37,6 +37,7 @@ fn config() -> MappingsConfig {
 fn policy() -> SessionPolicy {
     SessionPolicy {
         filtering: Filtering::EndpointIndependent,
+        distinguishes_unsolicited: false,
         limits: NatLimits {
             blocks: 4,
             mappings: 1_000,
@@ -98,8 +99,8 @@ impl Mappings {
             sums.0 += 1;
             sums.1[inside.protocol as usize] += 1;
             let own = self.remotes.of(number).count();
-            assert!(own == 0 || mapping.filters());
-            sums.2 += own as u32;
+            assert!(own == 0 || mapping.keeps_remotes());
+            sums.2 += own.saturating_sub(1) as u32;
             remotes += own;
             by_block.entry(held).or_default()[inside.protocol as usize] += 1;
         }
@@ -174,6 +175,7 @@ fn an_endpoint_has_one_public_port_whatever_it_sends_to() {
     let expected = Inbound {
         address: [10, 0, 0, 1],
         port: 5_000,
+        is_unsolicited: false,
     };
     assert_eq!(got, Ok(expected));
     let owner = table.lookup_public(BlockId(0), first.port, Protocol::Udp, Nanos::ZERO);
@@ -340,6 +342,134 @@ fn addresses_that_were_not_sent_to_are_filtered() {
     table.check();
 }
 
+fn telling() -> SessionPolicy {
+    SessionPolicy {
+        distinguishes_unsolicited: true,
+        ..policy()
+    }
+}
+
+#[test]
+fn what_comes_from_addresses_that_were_not_sent_to_is_told() {
+    let mut table = table_of(&config(), telling(), 1);
+    let now = Nanos::ZERO;
+    let port = table.udp(5_000, now).unwrap().port;
+    let receives = |table: &mut Mappings, remote| {
+        let received = table.inbound(BlockId(0), port, Protocol::Udp, remote, Segment::Within, now);
+        let received = received.unwrap();
+        assert_eq!((received.address, received.port), ([10, 0, 0, 1], 5_000));
+        received.is_unsolicited
+    };
+    assert_eq!(
+        (receives(&mut table, REMOTE), receives(&mut table, THIRD)),
+        (false, true)
+    );
+    let own = inside(5_000, Protocol::Udp);
+    table.outbound(SESSION, own, THIRD, Segment::Within, now).unwrap();
+    assert_eq!(
+        (receives(&mut table, REMOTE), receives(&mut table, THIRD)),
+        (false, false)
+    );
+    // Another mapping has not sent to it.
+    let other = table.udp(5_001, now).unwrap().port;
+    let received = table.inbound(BlockId(0), other, Protocol::Udp, THIRD, Segment::Within, now);
+    assert!(received.unwrap().is_unsolicited);
+    assert_eq!(
+        (table.stats().unsolicited_admitted, table.stats().filtered),
+        (2, 0)
+    );
+    assert_eq!(table.stats().remotes, 3);
+    table.check();
+    // A mapping that took the place of one that has ended has sent to no other address.
+    assert_eq!(table.udp(5_000, Nanos::from_secs(400)).unwrap().port, port);
+    let late = table.inbound(
+        BlockId(0),
+        port,
+        Protocol::Udp,
+        THIRD,
+        Segment::Within,
+        Nanos::from_secs(400),
+    );
+    assert!(late.unwrap().is_unsolicited);
+    // A port forward is for all.
+    assert!(table.forward(SESSION, inside(80, Protocol::Udp), (BlockId(0), 1_024), now));
+    let wanted = table.inbound(BlockId(0), 1_024, Protocol::Udp, THIRD, Segment::Within, now);
+    assert!(!wanted.unwrap().is_unsolicited);
+    table.check();
+}
+
+#[test]
+fn an_unsolicited_segment_changes_nothing_of_a_connection() {
+    let mut table = table_of(&config(), telling(), 1);
+    let (own, now) = (inside(5_000, Protocol::Tcp), Nanos::ZERO);
+    let sent = table.outbound(SESSION, own, REMOTE, Segment::Opens, now);
+    let end = (BlockId(0), sent.unwrap().port, Protocol::Tcp);
+    let state = |table: &Mappings| table.at_public(SESSION, end, now).unwrap();
+    let before = state(&table);
+    for segment in [
+        Segment::Accepts,
+        Segment::Within,
+        Segment::Resets,
+        Segment::Finishes,
+    ] {
+        let received = table.inbound(end.0, end.1, end.2, THIRD, segment, now);
+        assert!(received.unwrap().is_unsolicited);
+        assert_eq!(state(&table), before);
+    }
+    let received = table.inbound(end.0, end.1, end.2, REMOTE, Segment::Accepts, now);
+    assert!(!received.unwrap().is_unsolicited);
+    assert_eq!(state(&table).state, MappingState::Answered);
+}
+
+#[test]
+fn where_addresses_have_no_room_none_is_unsolicited() {
+    let config = MappingsConfig {
+        remotes: 3,
+        ..config()
+    };
+    let mut table = table_of(&config, telling(), 1);
+    let sends = |table: &mut Mappings, port, last| {
+        let own = inside(port, Protocol::Udp);
+        let sent = table.outbound(SESSION, own, [198, 51, 100, last], Segment::Within, Nanos::ZERO);
+        sent.unwrap().port
+    };
+    let is_unsolicited = |table: &mut Mappings, port, last| {
+        let remote = [198, 51, 100, last];
+        let end = (BlockId(0), port, Protocol::Udp);
+        let received = table.inbound(end.0, end.1, end.2, remote, Segment::Within, Nanos::ZERO);
+        received.unwrap().is_unsolicited
+    };
+    let port = sends(&mut table, 1, 0);
+    (1..4).for_each(|last| assert_eq!(sends(&mut table, 1, last), port));
+    assert!(!is_unsolicited(&mut table, port, 3) && is_unsolicited(&mut table, port, 9));
+    // One too many: what the mapping has sent to is not known as a whole. Its room is free for others.
+    assert_eq!(sends(&mut table, 1, 4), port);
+    assert!((0..10).all(|last| !is_unsolicited(&mut table, port, last)));
+    assert_eq!(table.stats().remotes, 0);
+    let moved = table.export(SESSION, Nanos::ZERO);
+    assert_eq!((moved.len(), &moved[0].remotes), (1, &None));
+    let other = sends(&mut table, 2, 0);
+    sends(&mut table, 2, 1);
+    assert!(!is_unsolicited(&mut table, other, 0) && is_unsolicited(&mut table, other, 9));
+    table.check();
+    // It stays so for as long as the mapping lives, also elsewhere.
+    let mut there = table_of(&config, telling(), 1);
+    assert_eq!(
+        there.import(SESSION, &table.export(SESSION, Nanos::ZERO), Nanos::ZERO),
+        2
+    );
+    assert!(!is_unsolicited(&mut there, port, 9));
+    assert!(!is_unsolicited(&mut there, other, 0) && is_unsolicited(&mut there, other, 9));
+    table.forget(SESSION);
+    assert_eq!(table.stats().remotes, 0);
+    table.check();
+    // Nor is any where there is no table of addresses.
+    let mut without = table_of(&MappingsConfig { remotes: 0, ..config }, telling(), 1);
+    let port = sends(&mut without, 1, 0);
+    assert!(!is_unsolicited(&mut without, port, 9));
+    without.check();
+}
+
 #[test]
 fn an_address_for_which_there_is_no_room_is_refused_and_no_other_forgotten() {
     let config = MappingsConfig {
@@ -356,9 +486,12 @@ fn an_address_for_which_there_is_no_room_is_refused_and_no_other_forgotten() {
         table.outbound(SESSION, own, [198, 51, 100, last], Segment::Within, Nanos::ZERO)
     };
     let full = Err(Refusal::TableFull);
-    assert!((0..3).all(|last| sends(1, last).is_ok()));
-    assert_eq!((sends(1, 3), sends(2, 0)), (full, full));
-    assert!((0..3).all(|last| sends(1, last).is_ok()));
+    // One is with its mapping, and takes no room.
+    assert!((0..4).all(|last| sends(1, last).is_ok()));
+    assert_eq!(sends(1, 4), full);
+    assert!(sends(2, 0).is_ok());
+    assert_eq!(sends(2, 1), full);
+    assert!((0..4).all(|last| sends(1, last).is_ok()) && sends(2, 0).is_ok());
     assert_eq!(table.stats().refused[Refusal::TableFull as usize], 2);
     table.check();
 }
@@ -384,10 +517,10 @@ fn a_session_has_no_more_than_its_share_of_addresses() {
         table.check();
         sent
     };
-    // A sixteenth of those that are left, and 64 where few are.
-    assert_eq!((sent(2_048, 1), sent(2_048, 3)), (120, 120));
-    assert_eq!(sent(100, 2), 64);
-    assert_eq!(sent(1 << 18, 2) as u32, MOST_REMOTES_OF_SESSION);
+    // A sixteenth of those that are left, and 64 where few are, beside one of each mapping.
+    assert_eq!((sent(2_048, 1), sent(2_048, 3)), (121, 123));
+    assert_eq!(sent(100, 2), 66);
+    assert_eq!(sent(1 << 18, 2) as u32, MOST_REMOTES_OF_SESSION + 2);
 }
 
 #[test]

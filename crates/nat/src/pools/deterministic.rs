@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
     use crate::pools::fixed::Fixed;
-    use crate::pools::{Filtering, NatLimits, NatPool, NatPools};
+    use crate::pools::{Filtering, NatLimits, NatPool, NatPools, UnsolicitedPolicy};
 
     const POOL: NatPoolId = NatPoolId(1);
 
@@ -98,6 +98,7 @@ mod tests {
             ports: 1_024..=65_535,
             block_bits: 9,
             filtering: Filtering::default(),
+            unsolicited: UnsolicitedPolicy::default(),
             limits: NatLimits {
                 blocks: 1,
                 mappings: 512,

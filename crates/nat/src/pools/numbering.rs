@@ -70,6 +70,24 @@ pub struct NatLimits {
     pub mappings_per_second: u32,
 }
 
+/// What becomes of *unsolicited* packets: those that come through a live mapping from an address that the mapping has
+/// not sent to. Where only those addresses may send, there are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnsolicitedPolicy {
+    /// They wait for a UE that is idle, and have it paged, as all others do. Else they end there.
+    pub pages: bool,
+    /// They count in URRs, as all others do.
+    pub charged: bool,
+}
+
+impl UnsolicitedPolicy {
+    /// They are as all others.
+    pub const AS_OTHERS: Self = Self {
+        pages: true,
+        charged: true,
+    };
+}
+
 /// A pool of public addresses of one network instance, and how it is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NatPool {
@@ -87,6 +105,8 @@ pub struct NatPool {
     pub block_bits: u8,
     /// Who may send to a mapping.
     pub filtering: Filtering,
+    /// What becomes of unsolicited packets.
+    pub unsolicited: UnsolicitedPolicy,
     /// What sessions may have.
     pub limits: NatLimits,
     /// What of it is for certain UEs.
@@ -94,6 +114,11 @@ pub struct NatPool {
 }
 
 impl NatPool {
+    /// Whether unsolicited packets are distinguished from others.
+    pub fn distinguishes_unsolicited(&self) -> bool {
+        self.filtering == Filtering::EndpointIndependent && self.unsolicited != UnsolicitedPolicy::AS_OTHERS
+    }
+
     /// The number of the first block of each address, counted from port 0, and how many there are.
     fn blocks_of_address(&self) -> (u32, u32) {
         let (first, last) = (u32::from(*self.ports.start()), u32::from(*self.ports.end()));
@@ -392,6 +417,7 @@ mod tests {
             ports: 1_024..=65_535,
             block_bits: 9,
             filtering: Filtering::default(),
+            unsolicited: UnsolicitedPolicy::default(),
             limits: NatLimits {
                 blocks: 4,
                 mappings: 2_048,

@@ -289,6 +289,7 @@ mod tests {
             addresses: vec!["198.51.100.0-198.51.100.1".into()],
             block: 512,
             filtering: "endpoint_independent".into(),
+            unsolicited: None,
             blocks: 252,
             held: 3,
             resting: 1,

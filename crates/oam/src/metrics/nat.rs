@@ -50,6 +50,11 @@ const UNSOLICITED: Metric = Metric::counter(
     &[],
     "Packets from outside to a public port without a mapping.",
 );
+const UNSOLICITED_ADMITTED: Metric = Metric::counter(
+    "sluice_nat_unsolicited_admitted",
+    &[],
+    "Packets from outside that came through a mapping from an address that it has not sent to, where their pool tells these from others.",
+);
 const FILTERED: Metric = Metric::counter(
     "sluice_nat_filtered",
     &[],
@@ -105,5 +110,9 @@ fn write_mappings(to: &mut Exposition, workers: &[NatCounts]) {
         family.sample(&[refusal.label()], own.sum::<u64>());
     }
     to.single(&UNSOLICITED, sum(|worker| worker.mappings.unsolicited));
+    to.single(
+        &UNSOLICITED_ADMITTED,
+        sum(|worker| worker.mappings.unsolicited_admitted),
+    );
     to.single(&FILTERED, sum(|worker| worker.mappings.filtered));
 }

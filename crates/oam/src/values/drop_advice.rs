@@ -116,6 +116,9 @@ const fn about_rules(reason: DropReason) -> Option<&'static str> {
             "`sluice show access-lists` says which rules deny how much; change `access_lists` if they should not."
         }
         D::NatNoMapping => "Nothing: it is unsolicited, or its mapping has expired (nat.lifetime_s).",
+        D::NatUnsolicited => {
+            "Nothing: the UE is idle, or has used up a quota. nat_pools.*.unsolicited says whether such packets page and are charged."
+        }
         D::NatNoPort => {
             "sluice show nat says what is left of pools; nat_pools.*.per_session and addresses limit what sessions have."
         }

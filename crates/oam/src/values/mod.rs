@@ -57,7 +57,7 @@ pub use live::{
 pub use n4::{LogStatus, N4Cause, N4Message, N4Status};
 pub use nat::{
     MOST_MAPPINGS, NatBlock, NatMappingCounts, NatMappingList, NatMappingRow, NatOwner, NatPoolRow,
-    NatStatus, SessionNat,
+    NatStatus, NatUnsolicited, SessionNat,
 };
 pub use network::{NeighbourList, NeighbourRow, NextHopRow, OwnAddressRow, RouteKind, RouteList, RouteRow};
 #[cfg(test)]

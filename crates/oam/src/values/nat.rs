@@ -52,6 +52,10 @@ pub struct NatPoolRow {
     /// Who may send to a mapping: `endpoint_independent` (anyone) or `address_dependent`.
     #[schema(example = "endpoint_independent")]
     pub filtering: String,
+    /// What becomes of packets that come through a mapping from an address that it has not sent to; absent where these
+    /// are filtered.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub unsolicited: Option<NatUnsolicited>,
     /// Its blocks.
     pub blocks: u32,
     /// Those that sessions hold.
@@ -66,6 +70,26 @@ pub struct NatPoolRow {
     pub full_addresses: u32,
     /// How often a session was to get a block since the start, and none was free that it may have.
     pub exhausted: u64,
+}
+
+/// What becomes of unsolicited packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NatUnsolicited {
+    /// They wait for a UE that is idle, and have it paged.
+    pub pages: bool,
+    /// They count in URRs.
+    pub charged: bool,
+}
+
+impl NatUnsolicited {
+    fn words(self) -> &'static str {
+        match (self.pages, self.charged) {
+            (true, true) => "as others",
+            (true, false) => "not charged",
+            (false, true) => "no paging",
+            (false, false) => "no paging, not charged",
+        }
+    }
 }
 
 /// Mappings, and packets that have found none, since the start.
@@ -86,6 +110,9 @@ pub struct NatMappingCounts {
     pub refused: BTreeMap<String, u64>,
     /// Packets from outside to a public port without a mapping.
     pub unsolicited: u64,
+    /// Packets from outside that came through a mapping from an address that it has not sent to, where their pool tells
+    /// these from others.
+    pub unsolicited_admitted: u64,
     /// Packets from outside that the filter of their mapping did not let through.
     pub filtered: u64,
 }
@@ -221,6 +248,7 @@ impl NatStatus {
             "addresses",
             ">ports",
             "filtering",
+            "unsolicited",
             ">blocks",
             ">held",
             ">resting",
@@ -233,7 +261,7 @@ impl NatStatus {
             let mut ranges = pool.addresses.iter().cloned();
             table.row(pool.cells(ranges.next().unwrap_or_default()));
             for range in ranges {
-                let mut further: [String; 13] = Default::default();
+                let mut further: [String; 14] = Default::default();
                 further[3] = range;
                 table.row(further);
             }
@@ -243,7 +271,7 @@ impl NatStatus {
 }
 
 impl NatPoolRow {
-    fn cells(&self, first_range: String) -> [String; 13] {
+    fn cells(&self, first_range: String) -> [String; 14] {
         let slice = self.slice.as_ref().map(|slice| format!("slice {slice}"));
         let dnn = self.dnn.as_ref().map(|dnn| format!("data network {dnn}"));
         let ues = self.deterministic.as_ref().map(|ues| format!("UEs {ues}"));
@@ -260,6 +288,7 @@ impl NatPoolRow {
             first_range,
             self.block.to_string(),
             self.filtering.clone(),
+            self.unsolicited.map_or("-", NatUnsolicited::words).into(),
             grouped(self.blocks.into()),
             grouped(self.held.into()),
             grouped(self.resting.into()),
@@ -278,7 +307,7 @@ impl NatMappingCounts {
         format!(
             "mappings: {} of {}; made: {}, expired: {}, come from other workers or processes: {}\n\
              packets of UEs without a mapping: {refused}\n\
-             packets from outside that were dropped: {} without a mapping, {} filtered\n",
+             packets from outside that were dropped: {} without a mapping, {} filtered; unsolicited ones through a mapping: {}\n",
             grouped(self.mappings),
             grouped(self.limit),
             grouped(self.made),
@@ -286,6 +315,7 @@ impl NatMappingCounts {
             grouped(self.imported),
             grouped(self.unsolicited),
             grouped(self.filtered),
+            grouped(self.unsolicited_admitted),
         )
     }
 }
@@ -419,6 +449,7 @@ mod tests {
             ],
             block: 512,
             filtering: "address_dependent".into(),
+            unsolicited: None,
             blocks: 378,
             held: 3,
             resting: 1,
@@ -451,6 +482,7 @@ mod tests {
                 expired: 28,
                 refused: [("no_block".into(), 1), ("moving".into(), 0)].into(),
                 unsolicited: 5,
+                unsolicited_admitted: 4,
                 ..NatMappingCounts::default()
             },
         };
@@ -470,6 +502,7 @@ mod tests {
                 "198.51.100.0-198.51.100.1",
                 "512",
                 "address_dependent",
+                "-",
                 "378",
                 "3",
                 "1",
@@ -484,9 +517,18 @@ mod tests {
             text.ends_with(
                 "mappings: 12 of 1,048,576; made: 40, expired: 28, come from other workers or processes: 0\n\
                  packets of UEs without a mapping: no_block 1\n\
-                 packets from outside that were dropped: 5 without a mapping, 0 filtered\n"
+                 packets from outside that were dropped: 5 without a mapping, 0 filtered; unsolicited ones through a mapping: 4\n"
             ),
             "{text}"
+        );
+        let words = |pages, charged| NatUnsolicited { pages, charged }.words();
+        assert_eq!(
+            [words(false, false), words(true, false)],
+            ["no paging, not charged", "not charged"]
+        );
+        assert_eq!(
+            [words(false, true), words(true, true)],
+            ["no paging", "as others"]
         );
         status.pools.clear();
         assert_eq!(status.text(), "no pool of public addresses is configured\n");

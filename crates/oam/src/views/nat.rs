@@ -15,7 +15,9 @@ use upf::{Control, format, identifiers};
 use worker::{SessionNatStatus, SessionStatus};
 
 use super::rows::{addresses, dnn, imsi};
-use crate::values::{NatBlock, NatMappingList, NatMappingRow, NatOwner, NatPoolRow, SessionNat};
+use crate::values::{
+    NatBlock, NatMappingList, NatMappingRow, NatOwner, NatPoolRow, NatUnsolicited, SessionNat,
+};
 
 /// A public address and port that is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +96,10 @@ fn pool_row(
             Filtering::AddressDependent => "address_dependent",
         }
         .into(),
+        unsolicited: (pool.filtering == Filtering::EndpointIndependent).then_some(NatUnsolicited {
+            pages: pool.unsolicited.pages,
+            charged: pool.unsolicited.charged,
+        }),
         blocks: blocks.blocks,
         held: blocks.held,
         resting: blocks.resting,
@@ -224,9 +230,13 @@ fn pool_of<'c>(control: &'c Control, wanted: &PublicEndpoint) -> Result<(&'c Nat
 /// A mapping of a worker's session.
 #[must_use]
 pub fn nat_mapping(control: &Control, mapping: &MovedMapping) -> Option<NatMappingRow> {
-    let (_, block) = control.network().nat().pools().block(mapping.block)?;
+    let pools = control.network().nat().pools();
+    let (pool, block) = pools.block(mapping.block)?;
     let inside = mapping.inside;
+    // Where anyone may send, no list says who may.
+    let filters = |pool: &NatPool| pool.filtering == Filtering::AddressDependent;
     let remotes = mapping.remotes.as_ref();
+    let remotes = remotes.filter(|_| pools.pool(pool).is_some_and(filters));
     Some(NatMappingRow {
         protocol: inside.protocol.label().into(),
         inside: SocketAddrV4::new(inside.address.into(), inside.port).to_string(),

@@ -4,12 +4,13 @@ use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 
 use nat::pools::fixed::Fixed;
-use nat::pools::{Filtering, NatLimits, NatPool};
+use nat::pools::{Filtering, NatLimits, NatPool, UnsolicitedPolicy};
 
 use crate::network::{BoundPool, InstanceId, Network, SessionScope};
 
 /// A pool for all sessions whose packets leave by `instance`: blocks of 512 ports of each of the addresses, two to a
-/// session, and 100 mappings. Anyone may send to a mapping.
+/// session, and 100 mappings. Anyone may send to a mapping, and what is unsolicited
+/// is as all else.
 ///
 /// # Panics
 /// The network has no such instance.
@@ -28,6 +29,7 @@ pub fn public_pool(
             ports: 1_024..=65_535,
             block_bits: 9,
             filtering: Filtering::EndpointIndependent,
+            unsolicited: UnsolicitedPolicy::AS_OTHERS,
             limits: NatLimits {
                 blocks: 2,
                 mappings: 100,

@@ -60,7 +60,7 @@ pub(crate) struct UnresolvedHop {
 pub(crate) struct Flow {
     pub session: SessionIndex,
     pub pdr: PdrId,
-    /// Its octets from the inner IP header on.
+    /// Its octets from the inner IP header on, as far as they are charged.
     pub octets: u16,
     /// The URRs that it would count in: bit n is slot n of the session's block in this generation.
     pub urrs: u64,

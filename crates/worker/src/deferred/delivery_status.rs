@@ -12,11 +12,16 @@ use crate::deferred::buffering::{Buffers, Flow};
 use crate::deferred::context::Context;
 use crate::deferred::pause_of_charging;
 use crate::io::Io;
+use crate::nat::Unsolicited;
 
 /// Reports the packets of this burst that FARs drop.
 #[cold]
 #[inline(never)]
-pub(crate) fn report_discarded<I: Io>(context: &mut Context<'_, I>, burst: &mut Burst<I::Buf>) {
+pub(crate) fn report_discarded<I: Io>(
+    context: &mut Context<'_, I>,
+    burst: &mut Burst<I::Buf>,
+    unsolicited: Unsolicited,
+) {
     for number in 0..burst.outcome.discarded.len() {
         let index = usize::from(burst.outcome.discarded[number]);
         let descriptor = &burst.descriptors[index];
@@ -25,10 +30,13 @@ pub(crate) fn report_discarded<I: Io>(context: &mut Context<'_, I>, burst: &mut 
         let found = session.and_then(|session| {
             let rules = &context.sessions.at(session)?.image.rules;
             let pdr = rules.pdrs().get(usize::from(verdict.pdr))?.id;
-            Some(Flow::new(session, pdr, descriptor.octets, &verdict))
+            let charged_octets = unsolicited.charged_octets(index, descriptor.octets);
+            Some(Flow::new(session, pdr, charged_octets, &verdict))
         });
-        if let Some(flow) = found {
-            report_lost(context, &flow);
+        match found {
+            Some(flow) if unsolicited.is_silent(index) => count_dropped(context, &flow),
+            Some(flow) => report_lost(context, &flow),
+            None => {}
         }
     }
     burst.outcome.discarded.clear();

@@ -12,6 +12,7 @@ use crate::deferred::buffering::{Buffers, Flow, QueueKey};
 use crate::deferred::context::Context;
 use crate::deferred::delivery_status::forget_status;
 use crate::io::Io;
+use crate::nat::Unsolicited;
 
 /// Finds the queues of the packets of this burst that are buffered, and reports the first ones.
 #[cold]
@@ -20,10 +21,11 @@ pub(crate) fn expect_buffered<I: Io>(
     context: &mut Context<'_, I>,
     burst: &mut Burst<I::Buf>,
     buffers: &mut Buffers<I::Buf>,
+    unsolicited: Unsolicited,
 ) {
     for index in 0..burst.len() {
         if burst.descriptors[index].fate == Fate::Defer(Deferral::Buffer)
-            && expect(context, burst, buffers, index).is_none()
+            && expect(context, burst, buffers, (index, unsolicited)).is_none()
         {
             burst.descriptors[index].fate = Fate::Drop(DropReason::FarBuffer);
         }
@@ -34,7 +36,7 @@ fn expect<I: Io>(
     context: &mut Context<'_, I>,
     burst: &Burst<I::Buf>,
     buffers: &mut Buffers<I::Buf>,
-    index: usize,
+    (index, unsolicited): (usize, Unsolicited),
 ) -> Option<()> {
     let descriptor = &burst.descriptors[index];
     let verdict = descriptor.verdict;
@@ -42,13 +44,16 @@ fn expect<I: Io>(
     let block = sessions.blocks.get(verdict.block)?;
     let session = block.session();
     let qfi = block.mark(verdict.marking).qfi().and_then(Qfi::new);
-    sessions.inactivity_timers.used(session, context.now);
+    if !unsolicited.is_uncharged(index) {
+        sessions.inactivity_timers.used(session, context.now);
+    }
     let image = sessions.image_mut(session)?;
     let Buffering { far, notifies, most } = image.buffering(verdict.forward)?;
     let pdr = image.rules.pdrs().get(usize::from(verdict.pdr))?.id;
     let owner = QueueKey { session, far };
     let is_downlink = verdict.direction() == Direction::Downlink;
-    let packet = Flow::new(session, pdr, descriptor.octets, &verdict);
+    let charged_octets = unsolicited.charged_octets(index, descriptor.octets);
+    let packet = Flow::new(session, pdr, charged_octets, &verdict);
     let flow = qfi.map_or(0, Qfi::get);
     let is_first = buffers.expect(index, owner, packet, most, flow, context.now);
     let may_store = buffers.may_store(index, burst.packets[index].len());

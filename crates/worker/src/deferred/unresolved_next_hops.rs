@@ -10,6 +10,7 @@ use crate::burst::descriptor::{Deferral, Fate, Kind};
 use crate::burst::outcome::NextHop;
 use crate::deferred::buffering::{Buffers, Flow, QueueKey, UnresolvedHop};
 use crate::ingress::l3_interfaces::L3Interfaces;
+use crate::nat::Unsolicited;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
 
@@ -30,6 +31,7 @@ pub(crate) fn expect_unresolved<B: PacketBuf>(
     context: &mut Context<'_>,
     burst: &mut Burst<B>,
     buffers: &mut Buffers<B>,
+    unsolicited: Unsolicited,
 ) {
     let mut missing = 0;
     for index in 0..burst.len() {
@@ -37,7 +39,7 @@ pub(crate) fn expect_unresolved<B: PacketBuf>(
             let hop = burst.outcome.missing.get(missing).copied();
             missing += 1;
             if hop
-                .and_then(|hop| park(context, burst, buffers, index, hop))
+                .and_then(|hop| park(context, burst, buffers, (index, unsolicited), hop))
                 .is_some()
             {
                 burst.descriptors[index].fate = Fate::Defer(Deferral::Buffer);
@@ -51,7 +53,7 @@ fn park<B: PacketBuf>(
     context: &mut Context<'_>,
     burst: &Burst<B>,
     buffers: &mut Buffers<B>,
-    index: usize,
+    (index, unsolicited): (usize, Unsolicited),
     hop: NextHop,
 ) -> Option<()> {
     let descriptor = &burst.descriptors[index];
@@ -72,7 +74,8 @@ fn park<B: PacketBuf>(
     let rules = &sessions.at(session)?.image.rules;
     let far = rules.fars().get(usize::from(verdict.forward))?.id;
     let pdr = rules.pdrs().get(usize::from(verdict.pdr))?.id;
-    let packet = Flow::new(session, pdr, descriptor.octets, &verdict);
+    let charged_octets = unsolicited.charged_octets(index, descriptor.octets);
+    let packet = Flow::new(session, pdr, charged_octets, &verdict);
     let owner = QueueKey { session, far };
     let hop = UnresolvedHop {
         next_hop: hop,

@@ -16,6 +16,7 @@ use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::ingress::parse::read_again;
 use crate::io::{Io, PacketMetadata};
 use crate::local::reply::{Frame, Message};
+use crate::nat::Unsolicited;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
 
@@ -30,6 +31,8 @@ pub(crate) struct ErrorIndications {
 
 /// State of the worker that they are made and sent with.
 pub(crate) struct Context<'a, I: Io> {
+    /// Packets of the burst that may be no activity of their sessions.
+    pub unsolicited: Unsolicited,
     pub limits: &'a mut ErrorIndications,
     pub interfaces: &'a L3Interfaces,
     pub sessions: &'a mut Sessions,
@@ -98,6 +101,7 @@ impl<I: Io> Context<'_, I> {
         let descriptor = &burst.descriptors[index];
         let verdict = &descriptor.verdict;
         let is_user = verdict.is_some() && descriptor.kind != Kind::Relayed;
+        let is_user = is_user && !self.unsolicited.is_uncharged(index);
         let block = self.sessions.blocks.get(verdict.block).filter(|_| is_user);
         if let Some(session) = block.map(|block| block.session()) {
             self.sessions.inactivity_timers.used(session, self.now);

@@ -27,6 +27,7 @@ impl NatStage {
         now: Nanos,
     ) {
         self.admitted = 0;
+        self.unsolicited.clear();
         let mut arrivals = std::mem::take(&mut self.arrivals);
         arrivals.clear();
         for (index, (buf, descriptor)) in packets.iter().zip(&*descriptors).enumerate() {
@@ -135,7 +136,12 @@ impl NatStage {
         now: Nanos,
     ) -> Result<Endpoint, DropReason> {
         let none = DropReason::NatNoMapping;
-        let inside = self.inside_of(packet, end, now).ok_or(none)?;
+        let Inbound {
+            address,
+            port,
+            is_unsolicited,
+        } = self.inbound(packet, end, now).ok_or(none)?;
+        let inside = Endpoint { address, port };
         if buf.is_chained() {
             gather_headers(buf);
         }
@@ -159,17 +165,20 @@ impl NatStage {
         }
         self.destinations[index % BURST] = public;
         self.admitted |= 1 << (index % BURST);
+        if is_unsolicited {
+            self.unsolicited.note(index);
+        }
         Ok(inside)
     }
 
     /// The UE's own end of the mapping that a packet is for, if that lets it pass.
     #[inline(always)]
-    fn inside_of(
+    fn inbound(
         &mut self,
         packet: &PublicPacket,
         (end, hash): (PublicEnd, PublicHash),
         now: Nanos,
-    ) -> Option<Endpoint> {
+    ) -> Option<Inbound> {
         let segment = match packet.message {
             // Anyone may send a FIN or RST that is taken for the other end's: only the UE's close.
             Message::Ports(_, Segment::Finishes | Segment::Resets) => Segment::Within,
@@ -181,9 +190,7 @@ impl NatStage {
             Message::Error(quoted) => quoted.ends.destination,
             _ => packet.source,
         };
-        let admitted = self.mappings.inbound_by(hash, end, remote, segment, now);
-        let Inbound { address, port } = admitted.ok()?;
-        Some(Endpoint { address, port })
+        self.mappings.inbound_by(hash, end, remote, segment, now).ok()
     }
 }
 

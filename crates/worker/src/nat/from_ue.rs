@@ -47,6 +47,9 @@ impl NatStage {
             if descriptor.verdict.direction() == Direction::Downlink {
                 if self.is_bypassed(burst, index, blocks) {
                     burst.descriptors[index].fate = Fate::Drop(DropReason::NatBypassed);
+                } else if self.distinguishes_unsolicited && burst.packets[index].ingress().is_unsolicited() {
+                    // It has waited.
+                    self.unsolicited.note(index);
                 }
                 continue;
             }

@@ -141,6 +141,17 @@ pub struct TracedTranslation {
     pub inside: SocketAddrV4,
     /// It was the destination that the packet came with; else it is the source that the packet leaves with.
     pub is_destination: bool,
+    /// It came from an address that the mapping has not sent to, and what is made of that.
+    pub unsolicited: Option<TracedUnsolicited>,
+}
+
+/// What is made of a packet from an address that its UE has not sent to, where not the same as of all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedUnsolicited {
+    /// It may wait for the UE, and have it paged.
+    pub pages: bool,
+    /// It counts in URRs.
+    pub is_charged: bool,
 }
 
 /// What was decided about a packet.

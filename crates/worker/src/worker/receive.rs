@@ -227,6 +227,7 @@ impl<I: Io> Worker<I> {
         if let Some(nat) = &mut self.nat {
             let blocks = &mut self.sessions.blocks;
             nat.map(&mut self.burst, blocks, (&mut self.events, &mut self.stats), now);
+            nat.treat_unsolicited(&mut self.burst, blocks);
         }
         if self.offload.is_some() {
             self.divert(now);
@@ -515,8 +516,11 @@ impl<I: Io> Worker<I> {
     fn after_act(&mut self, now: Nanos) {
         let burst = &mut self.burst;
         let buffers = &mut self.deferred.buffers;
+        let unsolicited = self.nat.as_deref().map(NatStage::unsolicited);
+        let unsolicited = unsolicited.unwrap_or_default();
+        unsolicited.stop_paging(burst);
         let mut context = deferred_context!(self, now);
-        downlink_data_notification::expect_buffered(&mut context, burst, buffers);
+        downlink_data_notification::expect_buffered(&mut context, burst, buffers, unsolicited);
         let mut next_hops = unresolved_next_hops::Context {
             sessions: context.sessions,
             interfaces: &self.tables.interfaces,
@@ -524,8 +528,8 @@ impl<I: Io> Worker<I> {
             stats: context.stats,
             now,
         };
-        expect_unresolved(&mut next_hops, burst, buffers);
-        delivery_status::report_discarded(&mut context, burst);
+        expect_unresolved(&mut next_hops, burst, buffers, unsolicited);
+        delivery_status::report_discarded(&mut context, burst, unsolicited);
         let mut redirection = Redirection {
             limit: &mut self.local.redirects,
             secret: self.config.network.redirect_secret(),
@@ -601,7 +605,9 @@ impl<I: Io> Worker<I> {
     /// Makes the messages to senders of discarded packets, and the copies of those that leave.
     #[inline]
     fn notify_senders(&mut self, now: Nanos) {
+        let unsolicited = self.nat.as_deref().map(NatStage::unsolicited);
         let mut drops = error_indication::Context {
+            unsolicited: unsolicited.unwrap_or_default(),
             limits: &mut self.local.error_indications,
             interfaces: &self.tables.interfaces,
             sessions: &mut self.sessions,

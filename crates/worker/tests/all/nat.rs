@@ -2,6 +2,7 @@
 
 mod attacks;
 mod forwards;
+mod unsolicited;
 
 use crate::{common, tracing};
 
@@ -567,6 +568,7 @@ fn a_trace_has_the_public_end_both_ways() {
         public: SocketAddrV4::new(public.0, public.1),
         inside: SocketAddrV4::new(UE, 1000),
         is_destination,
+        unsolicited: None,
     };
     let sent = tracing::one(&mut reported);
     assert_eq!(sent.translation, Some(translation(false)));

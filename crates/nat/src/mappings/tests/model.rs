@@ -21,8 +21,10 @@ pub(super) struct Entry {
     is_answered: bool,
     is_finished: bool,
     is_reset: bool,
-    /// In the order in which it sent to them.
+    /// In the order in which it sent to them. `None`: all are known.
     pub remotes: Option<Vec<[u8; 4]>>,
+    /// Whether only those may send.
+    filters: bool,
 }
 
 /// A session.
@@ -44,6 +46,12 @@ pub(super) struct Model {
     pub owners: BTreeMap<u32, Owner>,
     pub entries: BTreeMap<Key, Entry>,
     expiry: BTreeSet<(u64, Key)>,
+}
+
+/// Whether only those may send that a session's mapping has sent to, or whether they are distinguished.
+fn senders(policy: SessionPolicy) -> (bool, bool) {
+    let filters = policy.filtering == Filtering::AddressDependent;
+    (filters, policy.distinguishes_unsolicited && !filters)
 }
 
 fn tick(now: Nanos) -> u64 {
@@ -150,13 +158,19 @@ impl Model {
         entries.find_map(|(key, entry)| is_it(key, entry).then_some(*key))
     }
 
+    /// Addresses beside one of each mapping.
     fn remotes(&self, of: Option<u32>) -> usize {
         let entries = self
             .entries
             .iter()
             .filter(|(key, _)| of.is_none_or(|session| session == key.0));
         entries
-            .map(|(_, entry)| entry.remotes.as_ref().map_or(0, Vec::len))
+            .map(|(_, entry)| {
+                entry
+                    .remotes
+                    .as_ref()
+                    .map_or(0, |remotes| remotes.len().saturating_sub(1))
+            })
             .sum()
     }
 
@@ -214,10 +228,11 @@ impl Model {
             .as_ref()
             .is_some_and(|remotes| !remotes.contains(&remote))
         {
-            if !self.has_room_for_remote(key.0) {
-                return Err(Refusal::TableFull);
+            match (self.has_room_for_remote(key.0), entry.filters) {
+                (true, _) => entry.remotes.as_mut().unwrap().push(remote),
+                (false, true) => return Err(Refusal::TableFull),
+                (false, false) => entry.remotes = None,
             }
-            entry.remotes.as_mut().unwrap().push(remote);
         }
         self.keep(&mut entry, key.1.protocol, segment, now);
         let (public, port) = (entry.address, entry.port);
@@ -287,7 +302,7 @@ impl Model {
         };
         let passed = now.since(owner.recent.1).as_nanos() as u64;
         let recent = owner.recent.0.saturating_sub(passed);
-        let filters = owner.policy.filtering == Filtering::AddressDependent;
+        let (filters, tells) = senders(owner.policy);
         let refusals = [
             (owner.is_moving, Refusal::Moving),
             (owner.blocks.is_empty(), Refusal::NoBlock),
@@ -295,7 +310,6 @@ impl Model {
             (free == 0, Refusal::NoPort),
             (rate > 0 && recent > interval * (rate - 1), Refusal::TooFast),
             (self.entries.len() >= self.config.mappings, Refusal::TableFull),
-            (filters && !self.has_room_for_remote(key.0), Refusal::TableFull),
         ];
         if let Some((_, refusal)) = refusals.iter().find(|(is_so, _)| *is_so) {
             return Err(*refusal);
@@ -318,7 +332,8 @@ impl Model {
             is_answered: false,
             is_finished: false,
             is_reset: false,
-            remotes: filters.then(|| vec![remote]),
+            remotes: (filters || tells).then(|| vec![remote]),
+            filters,
         };
         if segment == Segment::Accepts {
             (entry.is_opening, entry.is_answered) = (true, true);
@@ -347,15 +362,15 @@ impl Model {
             .filter(|key| self.is_live(key, now));
         let key = key.ok_or(Unsolicited::NoMapping)?;
         let mut entry = self.entries[&key].clone();
-        if entry
+        let is_unsolicited = entry
             .remotes
             .as_ref()
-            .is_some_and(|remotes| !remotes.contains(&remote))
-        {
+            .is_some_and(|remotes| !remotes.contains(&remote));
+        if is_unsolicited && entry.filters {
             return Err(Unsolicited::Filtered);
         }
         match segment {
-            _ if protocol != Protocol::Tcp => {}
+            _ if protocol != Protocol::Tcp || is_unsolicited => {}
             Segment::Opens => {}
             Segment::Within | Segment::Accepts => entry.is_answered |= entry.is_opening,
             Segment::Finishes | Segment::Resets => {
@@ -370,6 +385,7 @@ impl Model {
         Ok(Inbound {
             address: key.1.address,
             port: key.1.port,
+            is_unsolicited,
         })
     }
 
@@ -401,12 +417,19 @@ impl Model {
             assert!(other.is_live(key, now));
             if self.entries.len() < self.config.mappings {
                 let mut entry = other.entries[key].clone();
-                let remotes = entry.remotes.as_mut().map(core::mem::take);
+                let (filters, tells) = senders(self.owners[&key.0].policy);
+                let remotes = entry.remotes.take();
+                entry.filters = filters && remotes.is_some();
+                entry.remotes = remotes.as_ref().filter(|_| filters || tells).map(|_| Vec::new());
                 self.set(*key, entry);
                 for remote in remotes.into_iter().flatten() {
-                    if self.has_room_for_remote(key.0) {
-                        let entry = self.entries.get_mut(key).unwrap();
-                        entry.remotes.as_mut().unwrap().push(remote);
+                    let known = self.entries[key].remotes.as_ref().map(Vec::is_empty);
+                    let has_room = known == Some(true) || self.has_room_for_remote(key.0);
+                    let entry = self.entries.get_mut(key).unwrap();
+                    match (&mut entry.remotes, has_room) {
+                        (Some(remotes), true) => remotes.push(remote),
+                        (Some(_), false) if !filters => entry.remotes = None,
+                        _ => {}
                     }
                 }
                 added += 1;

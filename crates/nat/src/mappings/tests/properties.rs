@@ -8,7 +8,7 @@ use crate::mappings::lifetime::ticks;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Set(u32, bool, (u8, u32, u32)),
+    Set(u32, (bool, bool), (u8, u32, u32)),
     Grant(u32, u32),
     Forget(u32),
     MayMap(u32, bool),
@@ -60,7 +60,8 @@ fn steps() -> impl Strategy<Value = Step> {
     ];
     let to = prop_oneof![3 => 0..4_u8, 1 => any::<u8>()];
     prop_oneof![
-        2 => (session(), any::<bool>(), limits).prop_map(|(session, filters, most)| Step::Set(session, filters, most)),
+        2 => (session(), any::<(bool, bool)>(), limits)
+            .prop_map(|(session, senders, most)| Step::Set(session, senders, most)),
         4 => (session(), 0..8_u32).prop_map(|(session, block)| Step::Grant(session, block)),
         1 => session().prop_map(Step::Forget),
         1 => (session(), any::<bool>()).prop_map(|(session, may)| Step::MayMap(session, may)),
@@ -115,7 +116,7 @@ impl World {
     fn run(&mut self, step: &Step) {
         let now = self.now;
         match *step {
-            Step::Set(session, filters, most) => self.set(session, filters, most),
+            Step::Set(session, senders, most) => self.set(session, senders, most),
             Step::Grant(session, number) => self.grant(session, number),
             Step::Forget(session) => {
                 let place = self.place[session as usize];
@@ -165,7 +166,12 @@ impl World {
         }
     }
 
-    fn set(&mut self, session: u32, filters: bool, (blocks, mappings, mappings_per_second): (u8, u32, u32)) {
+    fn set(
+        &mut self,
+        session: u32,
+        (filters, distinguishes_unsolicited): (bool, bool),
+        (blocks, mappings, mappings_per_second): (u8, u32, u32),
+    ) {
         let filtering = match filters {
             true => Filtering::AddressDependent,
             false => Filtering::EndpointIndependent,
@@ -175,7 +181,11 @@ impl World {
             mappings,
             mappings_per_second,
         };
-        let policy = SessionPolicy { filtering, limits };
+        let policy = SessionPolicy {
+            filtering,
+            distinguishes_unsolicited,
+            limits,
+        };
         let place = self.place[session as usize];
         self.policies[session as usize] = policy;
         self.tables[place].set_session(SessionIndex(session), policy);
@@ -288,6 +298,8 @@ impl World {
                 assert_eq!(found, is_live.then_some((session, *inside)));
                 let number = table.find_inside(session, inside).unwrap();
                 assert_eq!(u64::from(table.records.get(number).unwrap().until), entry.until);
+                let known = entry.remotes.iter().flatten().rev().copied();
+                assert!(table.remotes.of(number).eq(known));
             }
             assert_eq!(table.stats().mappings, model.entries.len());
             for (session, owner) in &model.owners {
@@ -307,7 +319,7 @@ proptest! {
     fn a_table_answers_as_its_model_does(steps in prop::collection::vec(steps(), 1..400)) {
         let mut world = World::new();
         for (session, number) in [(0, 0), (0, 1), (1, 3), (1, 7), (2, 2)] {
-            world.set(session, session == 1, (4, 60, 0));
+            world.set(session, (session == 1, session == 2), (4, 60, 0));
             world.grant(session, number);
         }
         for step in &steps {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::blocks::{Exhausted, PortBlocks, Wish};
 use crate::pools::fixed::Fixed;
-use crate::pools::{Filtering, NatLimits, NatPools};
+use crate::pools::{Filtering, NatLimits, NatPools, UnsolicitedPolicy};
 
 const POOL: NatPoolId = NatPoolId(0);
 const VRF: VrfId = VrfId(3);
@@ -30,6 +30,7 @@ fn pool(fixed: Fixed) -> NatPool {
         ports: 1_024..=1_087,
         block_bits: 4,
         filtering: Filtering::default(),
+        unsolicited: UnsolicitedPolicy::default(),
         limits: NatLimits {
             blocks: 2,
             mappings: 100,

@@ -108,6 +108,7 @@ fn sum(workers: &[NatCounts]) -> NatMappingCounts {
         imported: sum(|worker| worker.mappings.imported),
         refused: refused.collect(),
         unsolicited: sum(|worker| worker.mappings.unsolicited),
+        unsolicited_admitted: sum(|worker| worker.mappings.unsolicited_admitted),
         filtered: sum(|worker| worker.mappings.filtered),
     }
 }
