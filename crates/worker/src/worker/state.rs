@@ -304,6 +304,11 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// What it has given to other workers beside packets that it has handed over, since its start.
+    pub fn passed_on(&self) -> u64 {
+        self.ports.io.passed_on()
+    }
+
     /// The accelerator behind which some of its ports are, if there is one.
     pub fn accelerator_view(&self) -> Option<AcceleratorView> {
         let (host, port) = self.ports.io.accelerator_state()?;

@@ -15,9 +15,13 @@ use crate::view::EgressCounts;
 pub struct NodeView {
     /// Its host, while there is contact.
     pub host: Option<MacAddr>,
-    /// Contacts with a host.
+    /// Contacts with a host, of all channels.
     pub contacts: u64,
-    /// Frames of the host's port that the channel has discarded.
+    /// Channels that the host has, one for each of its workers.
+    pub channels: usize,
+    /// Those that are in contact.
+    pub channels_in_contact: usize,
+    /// Frames of the host's port that the channels have discarded.
     pub discarded: u64,
     /// What a worker counts, too; `None` before the first poll.
     pub path: Option<Stats>,
@@ -48,12 +52,15 @@ pub struct NodeView {
 impl<I: Io> Node<I> {
     /// What it shows.
     pub fn view(&self) -> NodeView {
-        let (agent, channel) = (self.agent(), self.agent().channel());
+        let agent = self.agent();
+        let discards = agent.all_channels().flat_map(|channel| channel.stats().discards);
         let engine = self.engine().stats();
         NodeView {
-            host: channel.peer_mac().filter(|_| self.is_served()),
+            host: agent.all_channels().find_map(|channel| channel.peer_mac()),
             contacts: agent.stats().contacts,
-            discarded: channel.stats().discards.iter().sum(),
+            channels: agent.channels(),
+            channels_in_contact: agent.contacts(),
+            discarded: discards.sum(),
             path: Some(engine.path.clone()),
             exceptions: *engine.exceptions,
             exceptions_lost: engine.exceptions_lost,
