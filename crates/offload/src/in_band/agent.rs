@@ -53,6 +53,8 @@ struct Served {
     boot: u64,
     /// Contacts that the agent knows of.
     contacts: u64,
+    /// Requests that were carried out, or refused.
+    requests: u64,
 }
 
 /// A backend that a host drives from afar.
@@ -103,11 +105,6 @@ impl<B: Backend> Agent<B> {
         self.used
     }
 
-    /// How many of them are in contact.
-    pub fn contacts(&self) -> usize {
-        self.channels.iter().filter(|served| served.is_served).count()
-    }
-
     /// The place of the channel with this number, if the host has it.
     pub fn place_of(&self, number: u8) -> Option<usize> {
         let place = usize::from(number.checked_sub(self.channel().config().channel)?);
@@ -127,6 +124,16 @@ impl<B: Backend> Agent<B> {
     /// Contacts by the channel at a place that the agent knows of, since the start.
     pub fn contacts_by(&self, place: usize) -> u64 {
         self.channels.get(place).map_or(0, |served| served.contacts)
+    }
+
+    /// Requests by the channel at a place, since the start.
+    pub fn requests_by(&self, place: usize) -> u64 {
+        self.channels.get(place).map_or(0, |served| served.requests)
+    }
+
+    /// Sessions of the channel at a place, where the host has several.
+    pub fn sessions_by(&self, place: usize) -> usize {
+        self.ownership.sessions_of(place)
     }
 
     /// What the host of this contact can do: the least of what it says by its channels.
@@ -299,6 +306,7 @@ impl<B: Backend> Agent<B> {
             match codec::decode(octets) {
                 Ok(Message::Request(request)) => {
                     self.stats.requests += 1;
+                    self.channels[place].requests += 1;
                     self.carry_out(place, request);
                 }
                 Ok(_) | Err(_) => {
@@ -404,6 +412,7 @@ impl Served {
             host: HostCapabilities::default(),
             boot: 0,
             contacts: 0,
+            requests: 0,
         }
     }
 

@@ -26,7 +26,7 @@ use packet::PacketBuf;
 pub use self::config::{NodeConfig, NodeError};
 use self::frames::{Envelope, HostFrame, Said};
 pub use self::stats::NodeStats;
-pub use self::view::NodeView;
+pub use self::view::{ChannelView, NodeView};
 use crate::accelerator::engine::Engine;
 use crate::accelerator::engine_tables::EngineTables;
 use crate::accelerator::exceptions::Exception;

@@ -23,7 +23,7 @@ pub use crate::io::accelerator_port_stats::AcceleratorPortStats;
 use crate::io::classic_bpf::{code, step};
 use crate::io::exchange::{Asked, Exchange};
 pub use crate::io::link_ends::LinkEnds;
-use crate::io::link_ends::Passed;
+use crate::io::link_ends::{Passed, Sorting};
 use crate::io::{Io, PacketMetadata, Parcel, QueueProgram, Urgency};
 
 /// Bursts that are taken of the port towards the accelerator in a poll: frames of the channel among them must not wait,
@@ -94,13 +94,6 @@ pub struct BehindAccelerator<I: Io> {
     /// What the packets are that were given to be sorted.
     sorting: Vec<Sorting>,
     stats: AcceleratorPortStats,
-}
-
-/// What a packet is of which it is asked whose it is.
-#[derive(Clone, Copy)]
-enum Sorting {
-    Exception(Class, Exchange),
-    Question(Asked),
 }
 
 impl<I: Io> BehindAccelerator<I> {
@@ -684,10 +677,7 @@ impl<I: Io> Io for BehindAccelerator<I> {
     fn sort(&mut self, packets: &mut Batch<I::Buf>, owners: &[WorkerId], now: Nanos) {
         let sorting = std::mem::take(&mut self.sorting);
         for ((buf, what), owner) in packets.drain().zip(&sorting).zip(owners) {
-            let passed = match *what {
-                Sorting::Exception(class, exchange) => Passed::Exception(class, exchange, buf),
-                Sorting::Question(asked) => Passed::Question(asked, buf),
-            };
+            let passed = what.passed(buf);
             match owner.index() {
                 0 => self.accept(passed, now),
                 worker => {

@@ -23,6 +23,23 @@ pub(super) enum Passed<B> {
     Marker(u64),
 }
 
+/// What a packet is of which it is asked whose it is.
+#[derive(Clone, Copy)]
+pub(super) enum Sorting {
+    Exception(Class, Exchange),
+    Question(Asked),
+}
+
+impl Sorting {
+    /// The same with the packet.
+    pub fn passed<B>(self, buf: B) -> Passed<B> {
+        match self {
+            Self::Exception(class, exchange) => Passed::Exception(class, exchange, buf),
+            Self::Question(asked) => Passed::Question(asked, buf),
+        }
+    }
+}
+
 /// One worker's ends.
 pub struct LinkEnds<B> {
     /// The number of the worker, and how many there are.

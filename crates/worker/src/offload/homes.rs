@@ -14,7 +14,7 @@ use rules::network::Network;
 use super::counter_places::{AtHome, CounterPlaces};
 use super::eligibility::{NetworkNeeds, can_leave};
 use super::objects::{bounded_counters, meters, objects, queues_object};
-use super::of_sessions::{add_to_group, metered, number_of_queues, queued, seconds, since};
+use super::of_sessions::{add_to_group, are_in_share, metered, number_of_queues, queued, seconds, since};
 use super::policy::{OffloadPolicy, PassingPacket};
 use super::queues::{HomeQueues, node_of};
 use super::stays::Stays;
@@ -195,6 +195,8 @@ pub(crate) struct Household<'a> {
 #[derive(Debug)]
 pub(crate) struct Homes {
     policy: OffloadPolicy,
+    /// How many workers share the accelerator's room for queues.
+    workers: usize,
     homes: Box<[Home]>,
     moves: HashMap<SessionIndex, Move>,
     /// The number of the last way.
@@ -209,10 +211,11 @@ pub(crate) struct Homes {
 }
 
 impl Homes {
-    /// All at home, with an index below `sessions`.
-    pub fn new(sessions: usize, policy: OffloadPolicy) -> Self {
+    /// All at home, with an index below `sessions`, of one of this number of workers.
+    pub fn new(sessions: usize, (policy, workers): (OffloadPolicy, u16)) -> Self {
         Self {
             policy,
+            workers: usize::from(workers.max(1)),
             homes: vec![Home::default(); sessions].into(),
             moves: HashMap::new(),
             ways: 0,
@@ -329,6 +332,9 @@ impl Homes {
         let verdict = match seconds(now) < home.stays_until {
             true => Err(Stays::Refused),
             false if self.moves.len() >= most || session.0 >= can.sessions => Err(Stays::Capability),
+            false if !are_in_share(number_of_queues(session, sessions), self.queues_away, &can, self.workers) => {
+                Err(Stays::Queues)
+            }
             false => can_leave(slot, &can, network),
         };
         match verdict {

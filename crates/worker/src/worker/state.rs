@@ -210,7 +210,7 @@ impl<I: Io> Worker<I> {
             offload: config.offload.clone().map(|policy| {
                 Box::new(Offload::new(
                     config.max_sessions,
-                    policy,
+                    (policy, config.workers),
                     (own_ports, &config.macs),
                 ))
             }),
