@@ -280,10 +280,6 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
         return fault(format!("dpdk.buffers: {buffers}, and it needs {LEAST_BUFFERS}"));
     }
     let (workers, channel) = (config.workers.count.value(), link.channel.value());
-    if workers > u64::from(HostCapabilities::MOST_CHANNELS) {
-        let most = HostCapabilities::MOST_CHANNELS;
-        return fault(format!("it serves {most} workers, and workers.count is {workers}"));
-    }
     if channel + workers > 256 {
         return fault(format!(
             "channel {channel} is that of the first of {workers} workers, and the last channel is 255"

@@ -54,11 +54,12 @@ fn passes(world: &mut Channels, last: u8) -> bool {
 #[test]
 fn requests_with_one_number_are_answered_each_by_its_channel() {
     let mut world = Channels::new(2, 3, Faults::LOSSY);
+    let epoch = world.epoch();
     for (place, session) in [(0, ONE), (1, OTHER)] {
         let [forward, ..] = objects(1);
         world.hosts[place].submit(Request {
             id: OpId(77),
-            epoch: world.epoch(),
+            epoch,
             subject: Subject::Session(session),
             op: FlowOp::Install(forward),
         });

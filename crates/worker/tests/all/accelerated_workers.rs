@@ -58,6 +58,9 @@ struct Team {
     /// Where frames of the link come in that no program has sorted: the queue of this worker.
     receives: u16,
     draws: u32,
+    /// Whether frames of the host are kept, and those that were.
+    keeps: bool,
+    kept: Vec<Vec<u8>>,
     owners: Vec<WorkerId>,
     /// Final counts of sessions that have moved, by session.
     before: BTreeMap<u32, Vec<[u64; 4]>>,
@@ -132,6 +135,8 @@ impl Team {
             lossy,
             receives: 0,
             draws: 0,
+            keeps: false,
+            kept: Vec::new(),
             owners: Vec::new(),
             before: BTreeMap::new(),
         };
@@ -203,6 +208,9 @@ impl Team {
             host.poll(self.now);
         }
         while let Some(buf) = self.host_wires.from(TOWARDS).pop() {
+            if self.keeps {
+                self.kept.push(buf.bytes().to_vec());
+            }
             if !self.is_lost(buf.bytes()) {
                 let queue = self.node_wires.to(WorkerId(0), PortId(PORTS));
                 queue.push(MemBuf::new(buf.bytes())).expect("there is room");
@@ -406,6 +414,8 @@ fn compare(workers: usize, lossy: Lossy, receives: u16, all: &[Step]) -> Result<
         let one = alone.expect("it is there").expect("it has counted");
         prop_assert_eq!(both, counts(&one));
     }
+    let lost: u64 = team.hosts.iter().map(|host| host.offload_stats().lost).sum();
+    prop_assert_eq!(lost, 0, "contact was there all the time");
     let foreign: u64 = team.hosts.iter().filter_map(|host| Some(host.accelerator_view()?.port.foreign)).sum();
     prop_assert_eq!(foreign, 0);
     Ok(())
@@ -465,20 +475,72 @@ fn first_packets_of_all_workers_sessions_are_answered() {
     }
     assert_eq!(team.away(), u64::from(UES));
     let before: Vec<u64> = team.hosts.iter().map(answered).collect();
+    // Those of the other direction have another flow.
     for ue in 0..UES {
-        for flow in 1..5_u16 {
-            let (port, packet) = packet(ue, flow, true, 100 + ue * 8 + u32::from(flow));
-            team.arrive(port, &packet);
-        }
+        let (port, packet) = packet(ue, 0, false, 100 + ue);
+        team.arrive(port, &packet);
     }
     team.rest();
     for (place, host) in team.hosts.iter().enumerate() {
-        assert_eq!(answered(host) - before[place], 8, "two sessions of worker {place}");
+        assert_eq!(answered(host) - before[place], 2, "two sessions of worker {place}");
     }
+    assert_eq!(team.take().len(), 3 * UES as usize);
 }
 
 fn answered(host: &Worker<BehindAccelerator<MemIo>>) -> u64 {
     host.accelerator_view().map_or(0, |view| view.port.answered)
+}
+
+#[test]
+fn what_one_worker_has_sent_is_not_taken_as_anothers() {
+    let mut team = Team::new(2, Lossy::None);
+    team.keeps = true;
+    for round in 0..4_u32 {
+        for ue in 0..UES {
+            for flow in 0..2_u16 {
+                let (port, packet) = packet(ue, flow, true, round * 100 + ue * 2 + u32::from(flow));
+                team.arrive(port, &packet);
+            }
+        }
+        team.rest();
+    }
+    team.keeps = false;
+    team.take();
+    let flows = team.node.engine().stats().flows;
+    let before = *team.node.stats();
+    let discarded = team.node.view().discarded;
+    let kept = std::mem::take(&mut team.kept);
+    let is_authentic = |frame: &&Vec<u8>| frame[12..14] == [0x88, 0xb6] && matches!(frame[15], 0x82 | 0x84);
+    let (mut sealed, mut control) = (0, 0);
+    for frame in &kept {
+        let mut relabelled = frame.clone();
+        match is_authentic(&frame) {
+            true => sealed += 1,
+            false if frame[12..14] == [0x88, 0xb5] => control += 1,
+            false => continue,
+        }
+        // Version and type, or version and kind, are in front of the channel's number.
+        relabelled[16] = 2 * FIRST + 1 - relabelled[16];
+        let queue = team.node_wires.to(WorkerId(0), PortId(PORTS));
+        queue.push(MemBuf::new(&relabelled)).expect("there is room");
+        team.step();
+    }
+    assert!(sealed >= 4 && control > 10, "{sealed} {control}");
+    let after = *team.node.stats();
+    assert_eq!(after.forged - before.forged, sealed);
+    assert_eq!((after.through, after.answers), (before.through, before.answers));
+    assert!(team.node.view().discarded - discarded >= control);
+    assert_eq!(team.node.engine().stats().flows, flows);
+    assert!(team.take().is_empty(), "no packet has passed by it");
+    // The same as it was is a repetition.
+    for frame in kept.iter().filter(is_authentic) {
+        let queue = team.node_wires.to(WorkerId(0), PortId(PORTS));
+        queue.push(MemBuf::new(frame)).expect("there is room");
+        team.step();
+    }
+    assert_eq!(team.node.stats().replayed - before.replayed, sealed);
+    assert!(team.take().is_empty());
+    assert_eq!(team.away(), u64::from(UES));
 }
 
 #[test]
@@ -505,7 +567,7 @@ fn when_a_worker_is_not_heard_of_all_sessions_are_at_home_and_leave_again() {
     assert_eq!(team.hosts[0].offload_stats().lost, 3, "what is shared has one life");
     second.poll(team.now);
     team.hosts.push(second);
-    team.rest();
+    (0..5).for_each(|_| team.rest());
     team.take();
     (0..4).for_each(|_| round(&mut team));
     assert_eq!(team.away(), u64::from(UES));
@@ -533,13 +595,15 @@ fn a_bucket_moves_while_its_session_is_away() {
     let bucket = Team::bucket_of(0);
     let owner = WorkerId(1);
     team.tell_all(|| Command::SelectWorker(WorkerSelectionChange::Bucket { bucket, owner }));
-    // Another flow, and the known one: the new worker may not give the session, which the old one has there.
-    for flow in [1, 2] {
-        let (port, packet) = packet(0, flow, true, 1_000 + u32::from(flow));
+    // The known flow, and that of the other direction: the new worker may not give the session, which the old one has
+    // there.
+    for is_uplink in [true, false] {
+        let (port, packet) = packet(0, 1, is_uplink, 1_000);
         team.arrive(port, &packet);
         team.rest();
     }
-    assert_eq!(team.node.agent().stats().of_others > 0, team.hosts[1].offload_stats().refused > 0);
+    assert!(team.node.agent().stats().of_others > 0);
+    assert_eq!(team.hosts[1].offload_stats().refused, 1);
     let last = team.apply(WorkerId(0), SessionChange::Remove(SessionIndex(0)));
     let last = counts(&last.expect("it has counted"));
     team.before.insert(0, last.clone());
