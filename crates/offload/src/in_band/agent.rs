@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use flow::Nanos;
-use flow::contract::{Backend, Event, FlowOp, Notice, Refusal, Reply, Request, Subject};
+use flow::contract::{Backend, Event, FlowOp, Notice, ObjectId, Refusal, Reply, Request, Subject};
 use flow::{OpId, SessionIndex};
 
 use super::ownership::Ownership;
@@ -447,7 +447,6 @@ impl Served {
 
 /// The session that is gone when a request is done.
 fn ended_by(request: &Request) -> Option<SessionIndex> {
-    use flow::contract::ObjectId;
     match (request.subject, &request.op) {
         (Subject::Session(session), FlowOp::Remove(ObjectId::Session)) => Some(session),
         _ => None,

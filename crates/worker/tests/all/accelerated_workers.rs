@@ -141,11 +141,24 @@ impl Team {
             before: BTreeMap::new(),
         };
         team.meet_next_hops();
+        team.make_contact();
         for index in 0..UES {
             team.settle_ue(index, WorkerId((index as usize % workers) as u16));
         }
         team.rest();
         team
+    }
+
+    /// Until there is contact by all channels, and the accelerator knows the network.
+    fn make_contact(&mut self) {
+        let is_ready = |host: &Worker<_>| Some(host.accelerator_view()?.is_ready) == Some(true);
+        for _ in 0..200_000 {
+            self.step();
+            if self.hosts.iter().all(is_ready) {
+                return self.rest();
+            }
+        }
+        panic!("no contact");
     }
 
     fn tell_all(&mut self, command: impl Fn() -> Command) {
@@ -567,7 +580,8 @@ fn when_a_worker_is_not_heard_of_all_sessions_are_at_home_and_leave_again() {
     assert_eq!(team.hosts[0].offload_stats().lost, 3, "what is shared has one life");
     second.poll(team.now);
     team.hosts.push(second);
-    (0..5).for_each(|_| team.rest());
+    team.rest();
+    team.make_contact();
     team.take();
     (0..4).for_each(|_| round(&mut team));
     assert_eq!(team.away(), u64::from(UES));
