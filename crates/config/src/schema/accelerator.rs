@@ -30,7 +30,8 @@ pub struct InBandConfig {
     /// write it, nor others read it; an absolute path. `openssl rand -hex 32` makes a key.
     #[schemars(with = "PathBuf")]
     pub key: Spanned<PathBuf>,
-    /// The number of the channel of the host's first worker, the same at both ends; 0. Other workers have the next ones.
+    /// The number of the channel of the host's first worker, the same at both ends; 0. Other workers have the next
+    /// ones.
     #[serde(default = "InBandConfig::default_channel")]
     pub channel: Bounded<0, 255>,
     /// The VLAN of all frames between both; absent: they have no tag.

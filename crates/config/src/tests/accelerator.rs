@@ -99,7 +99,10 @@ fn what_contradicts_an_accelerator_is_said() {
     let behind = ports("1700", mac);
     let later = format!("{behind}  - {{name: late, driver: {{memory: {{}}}}}}\n");
     let twice = format!("{behind}  - {{name: b, driver: {{accelerator: {{mac: \"{mac}\"}}}}}}\n");
-    let channels = format!("accelerator: {{{}}}\nworkers: {{count: 3}}", LINK.replace("port:", "channel: 254, port:"));
+    let channels = format!(
+        "accelerator: {{{}}}\nworkers: {{count: 3}}",
+        LINK.replace("port:", "channel: 254, port:")
+    );
     let few = format!("{good}\ndpdk: {{buffers: 16383}}");
     let alone = "  - {name: ran, driver: {memory: {}}}\n  - {name: link, driver: {memory: {}}}\n";
     let missing = "accelerator: {link: {port: other, key: /k}}";

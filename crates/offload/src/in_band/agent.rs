@@ -1,9 +1,9 @@
 //! The accelerator's end: what carries out the hosts' requests.
 //!
 //! A host has a channel for each of its workers, and says by the first one how many: the others wait until then. What
-//! they give is in one backend. A session is the channel's that gave its first object, until it is removed there; objects
-//! of the node are those of all channels, which say the same. All of it has one life: when the contact of one channel
-//! ends, all of it is gone, and the others are told.
+//! they give is in one backend. A session is the channel's that gave its first object, until it is removed there;
+//! objects of the node are those of all channels, which say the same. All of it has one life: when the contact of one
+//! channel ends, all of it is gone, and that is said to the others.
 
 use std::collections::VecDeque;
 
@@ -139,7 +139,9 @@ impl<B: Backend> Agent<B> {
     /// What the host of this contact can do: the least of what it says by its channels.
     pub fn host(&self) -> HostCapabilities {
         let mut served = self.channels.iter().filter(|served| served.is_served);
-        let first = served.next().map_or_else(HostCapabilities::default, |served| served.host);
+        let first = served
+            .next()
+            .map_or_else(HostCapabilities::default, |served| served.host);
         served.fold(first, |least, served| least.least(served.host))
     }
 

@@ -58,7 +58,10 @@ mod tests {
         let (one, other) = (SessionIndex(7), SessionIndex(8));
         ownership.give(one, 1);
         ownership.give(other, 0);
-        assert_eq!([one, other].map(|session| ownership.of(session)), [Some(1), Some(0)]);
+        assert_eq!(
+            [one, other].map(|session| ownership.of(session)),
+            [Some(1), Some(0)]
+        );
         ownership.end(one, 0);
         assert_eq!((ownership.of(one), ownership.sessions_of(1)), (Some(1), 1));
         ownership.end(one, 1);

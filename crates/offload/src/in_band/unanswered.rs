@@ -45,7 +45,10 @@ impl Unanswered {
     /// Nobody waits for answers at a place any more.
     pub fn forget(&mut self, place: usize) {
         let of_it = |asked: &&mut Option<Asked>| asked.is_some_and(|asked| asked.place == place);
-        self.asked.iter_mut().filter(of_it).for_each(|asked| *asked = None);
+        self.asked
+            .iter_mut()
+            .filter(of_it)
+            .for_each(|asked| *asked = None);
     }
 }
 

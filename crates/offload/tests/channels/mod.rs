@@ -1,5 +1,5 @@
-//! A host with several workers: a channel for each, one backend. It keeps the contract by whichever channel a session is
-//! driven, and what workers share of the accelerator has one life.
+//! A host with several workers: a channel for each, one backend. It keeps the contract by whichever channel a session
+//! is driven, and what workers share of the accelerator has one life.
 
 mod world;
 
@@ -38,7 +38,12 @@ fn they_agree_with_the_local_backend() {
 }
 
 /// Gives a session to the accelerator by a channel: the outcome of each object.
-fn give(world: &mut Channels, place: usize, session: SessionIndex, last: u8) -> Vec<Result<Outcome, Refusal>> {
+fn give(
+    world: &mut Channels,
+    place: usize,
+    session: SessionIndex,
+    last: u8,
+) -> Vec<Result<Outcome, Refusal>> {
     let give = |object| world.ask(place, Subject::Session(session), FlowOp::Install(object));
     objects(last).into_iter().map(give).collect()
 }
@@ -155,7 +160,7 @@ fn all_channels_say_the_same_of_the_node_and_the_last_word_counts() {
     assert_eq!(world.ask(0, Subject::Node, FlowOp::Put(route(2))), DONE);
 }
 
-/// All that each host has been told, but for counts and replies.
+/// All that was reported to each host, but for counts and replies.
 fn events(world: &mut Channels, steps: usize) -> Vec<Vec<Event>> {
     let mut events = vec![Vec::new(); world.hosts.len()];
     for _ in 0..steps {
@@ -186,13 +191,21 @@ fn when_one_contact_ends_all_is_gone_and_the_others_are_told() {
         let after = world.epoch();
         assert_ne!(before, after);
         let reset = [Event::BackendReset { epoch: after }];
-        assert_eq!((&said[0][..], &said[1][..]), (&reset[..], &reset[..]), "seed {seed}");
+        assert_eq!(
+            (&said[0][..], &said[1][..]),
+            (&reset[..], &reset[..]),
+            "seed {seed}"
+        );
         assert_eq!(said[2], [Event::Unreachable], "seed {seed}");
         assert!(!passes(&mut world, 1) && !passes(&mut world, 2));
         assert!(!world.agent.owns(0, ONE));
         world.is_cut[2] = false;
         world.settle_contact();
-        assert_eq!(world.epoch(), after, "what the others have given since then stays");
+        assert_eq!(
+            world.epoch(),
+            after,
+            "what the others have given since then stays"
+        );
         assert_eq!(give(&mut world, 1, OTHER, 2), [DONE, DONE, DONE]);
         assert!(passes(&mut world, 2));
     }

@@ -91,7 +91,9 @@ impl Channels {
     pub fn restart_host(&mut self, channels: usize) {
         self.boots += 1;
         let boot = self.boots;
-        self.hosts = (0..channels).map(|place| self.a_host_of(channels, place, boot)).collect();
+        self.hosts = (0..channels)
+            .map(|place| self.a_host_of(channels, place, boot))
+            .collect();
         self.is_cut = vec![false; channels];
     }
 
@@ -116,7 +118,12 @@ impl Channels {
     }
 
     /// Asks by a channel, and waits for the reply.
-    pub fn ask(&mut self, place: usize, subject: Subject, op: flow::contract::FlowOp) -> Result<Outcome, Refusal> {
+    pub fn ask(
+        &mut self,
+        place: usize,
+        subject: Subject,
+        op: flow::contract::FlowOp,
+    ) -> Result<Outcome, Refusal> {
         self.next += 1;
         let id = flow::OpId(self.next);
         let epoch = self.hosts[place].epoch();
@@ -192,7 +199,10 @@ impl Channels {
         self.agent.poll(self.now);
         let mut scratch = Vec::new();
         for place in 0..self.hosts.len() {
-            while self.hosts[place].channel_mut().poll_transmit(self.network, &mut scratch) {
+            while self.hosts[place]
+                .channel_mut()
+                .poll_transmit(self.network, &mut scratch)
+            {
                 self.send(false, &scratch);
             }
         }

@@ -148,7 +148,9 @@ fn serve(
     let io = io.ok_or("there are no queues")?;
     let (random, boot) = channel_random().map_err(text)?;
     // Of the channels of a host's other workers.
-    let more: Result<Vec<_>, _> = (1..HostCapabilities::MOST_CHANNELS).map(|_| channel_random()).collect();
+    let more: Result<Vec<_>, _> = (1..HostCapabilities::MOST_CHANNELS)
+        .map(|_| channel_random())
+        .collect();
     let more = more.map_err(text)?.into_iter().map(|(random, _)| random);
     let mtu = config.ordered_ports().last().map_or(0, |port| port.mtu.value());
     let own = macs.last().copied().unwrap_or(MacAddr::ZERO);

@@ -229,9 +229,9 @@ fn behind_accelerator(
 fn towards_accelerator(config: &Config) -> Result<Option<()>, String> {
     match config.accelerator {
         None => Ok(None),
-        Some(_) => Err(
-            "accelerator: this program was built without accelerators (feature `accelerator`)".into(),
-        ),
+        Some(_) => {
+            Err("accelerator: this program was built without accelerators (feature `accelerator`)".into())
+        }
     }
 }
 

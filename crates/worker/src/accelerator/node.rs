@@ -424,7 +424,8 @@ impl<I: Io> HostLink<I> {
         // Which worker's it is, says the octet behind version and type.
         let number = octets.get(2).copied().unwrap_or_default();
         let place = self.agent.place_of(number);
-        let Some((place, channel)) = place.and_then(|place| Some((place, self.agent.channel_at(place)?))) else {
+        let Some((place, channel)) = place.and_then(|place| Some((place, self.agent.channel_at(place)?)))
+        else {
             self.stats.malformed += 1;
             return;
         };

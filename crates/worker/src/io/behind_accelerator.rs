@@ -324,7 +324,10 @@ impl<I: Io> BehindAccelerator<I> {
         }
         buf.set_ingress(PortId(first + header.port.0));
         let (reason, hops) = (header.reason, header.hops);
-        self.accept_or_sort(Passed::Exception(header.class, Exchange { reason, hops }, buf), now);
+        self.accept_or_sort(
+            Passed::Exception(header.class, Exchange { reason, hops }, buf),
+            now,
+        );
     }
 
     /// A packet of one of the accelerator's ports waits until the worker takes it, if there is room.
@@ -478,7 +481,8 @@ impl<I: Io> Io for BehindAccelerator<I> {
             if self.ends.has_others() {
                 let instructions = vec![step(code::RETURN, 0)];
                 let sorts = false;
-                self.inner.choose_queues(port, &QueueProgram { instructions, sorts });
+                self.inner
+                    .choose_queues(port, &QueueProgram { instructions, sorts });
             }
         } else if self.behind(port).is_none() {
             self.inner.choose_queues(port, program);

@@ -102,7 +102,10 @@ impl<B> LinkEnds<B> {
             true => to.wrapping_sub(1),
             false => 0,
         };
-        let is_given = self.to.get_mut(place).is_some_and(|ring| ring.push(passed).is_ok());
+        let is_given = self
+            .to
+            .get_mut(place)
+            .is_some_and(|ring| ring.push(passed).is_ok());
         self.given += u64::from(is_given);
         is_given
     }

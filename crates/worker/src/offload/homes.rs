@@ -332,7 +332,14 @@ impl Homes {
         let verdict = match seconds(now) < home.stays_until {
             true => Err(Stays::Refused),
             false if self.moves.len() >= most || session.0 >= can.sessions => Err(Stays::Capability),
-            false if !are_in_share(number_of_queues(session, sessions), self.queues_away, &can, self.workers) => {
+            false
+                if !are_in_share(
+                    number_of_queues(session, sessions),
+                    self.queues_away,
+                    &can,
+                    self.workers,
+                ) =>
+            {
                 Err(Stays::Queues)
             }
             false => can_leave(slot, &can, network),

@@ -8,7 +8,8 @@ use std::net::IpAddr;
 
 use flow::contract::{
     Actions, Adjacency, Backend, Capabilities, FlowOp, Instance, InstanceUses, Mss, Object, ObjectId,
-    Outcome, OwnAddress, PathMtu, QfiMark, QueueRoom, Refusal, Request, Route, RoutePrefix, RouteTarget, Subject, TooLong,
+    Outcome, OwnAddress, PathMtu, QfiMark, QueueRoom, Refusal, Request, Route, RoutePrefix, RouteTarget,
+    Subject, TooLong,
 };
 use flow::{AdjacencyId, InstanceId, OpId, PortId};
 use packet::{MacAddr, Qfi};

@@ -48,8 +48,8 @@ pub(super) fn number_of_queues(session: SessionIndex, sessions: &Sessions) -> us
     plans.map(|plan| plan.queues.len()).sum()
 }
 
-/// Whether more queues are within a worker's share of the accelerator's, with those that are away. A worker that is alone
-/// asks for them.
+/// Whether more queues are within a worker's share of the accelerator's, with those that are away. A worker that is
+/// alone asks for them.
 pub(super) fn are_in_share(more: usize, away: usize, can: &Capabilities, workers: usize) -> bool {
     let room = can.queues.filter(|_| workers > 1 && more > 0);
     room.is_none_or(|room| away + more <= room.queues as usize / workers)

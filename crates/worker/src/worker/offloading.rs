@@ -1,23 +1,20 @@
 //! What an accelerator adds to the worker's work: sessions that are away, and packets that go back with their flow.
 
 use flow::contract::{AnyKey, Backend, Event, Flow, Notice, QueueTokens};
-use flow::{ContentId, Direction, ForwardKind, Nanos, PortId, SessionIndex, Verdict};
+use flow::{ContentId, Direction, ForwardKind, Nanos, SessionIndex, Verdict};
 use offload::exception::{MAX_HOPS, Reason};
 use packet::PacketBuf;
 use rules::classifier::Key;
 use rules::image::SessionImage;
 
-use super::receive::Source;
 use super::state::Worker;
 use crate::Command;
 use crate::accelerator::cut;
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, Kind};
 use crate::egress::queueing::Queueing;
-use crate::ingress::worker_selection::select_workers;
 use crate::io::{Exchange, Io, PacketMetadata};
 use crate::lookup::flow_tables::Flows;
-use crate::nat::NatStage;
 use crate::offload::counter_places::CounterPlaces;
 use crate::offload::eligibility::NetworkNeeds;
 use crate::offload::homes::{Household, Place};
@@ -32,12 +29,6 @@ impl<I: Io> Worker<I> {
     /// Takes what the accelerator reports, and gives it what it lacks of the network.
     #[cold]
     pub(super) fn work_offload(&mut self, now: Nanos) {
-        let backlog = &self.backlog;
-        let waiting = |port| backlog.waiting(port);
-        self.ports.io.poll_accelerator(now, &waiting);
-        if self.config.workers > 1 {
-            self.sort_exchanged(now);
-        }
         let (Some(offload), Some(accelerator)) = (&mut self.offload, self.ports.io.accelerator()) else {
             return;
         };
@@ -80,32 +71,6 @@ impl<I: Io> Worker<I> {
             self.deferred
                 .away
                 .meet(|session| !homes.place(session).is_on_its_way());
-        }
-    }
-
-    /// Gives what has come from the accelerator to the workers that own the sessions, as far as this one receives for
-    /// all. What is no user packet stays here, and fragments are handed over once more where their ports are known.
-    fn sort_exchanged(&mut self, now: Nanos) {
-        let mut owners = [self.config.id; BURST];
-        loop {
-            self.ports.io.take_unsorted(&mut self.burst.packets, now);
-            let packets = self.burst.packets.len();
-            if packets == 0 {
-                return;
-            }
-            self.parse(Source::Port(PortId(0)));
-            let (me, burst) = (self.config.id, &mut self.burst);
-            let descriptors = &mut burst.descriptors[..packets];
-            let pools = self.nat.as_deref().map(NatStage::pools);
-            let selection = (&self.worker_selection, pools);
-            select_workers(selection, me, &burst.packets, descriptors, &burst.keys);
-            for (owner, descriptor) in owners.iter_mut().zip(&burst.descriptors) {
-                *owner = match descriptor.fate {
-                    Fate::HandOver(owner) => owner,
-                    _ => me,
-                };
-            }
-            self.ports.io.sort(&mut self.burst.packets, &owners[..packets], now);
         }
     }
 

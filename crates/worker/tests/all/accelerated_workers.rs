@@ -1,5 +1,5 @@
-//! Several workers and the accelerator's node that they drive, on a wire of memory: together they forward what one worker
-//! does alone, each flow in order, and count the same; also while sessions move between the workers.
+//! Several workers and the accelerator's node that they drive, on a wire of memory: together they forward what one
+//! worker does alone, each flow in order, and count the same; also while sessions move between the workers.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -109,8 +109,7 @@ impl Team {
             let io = BehindAccelerator::new(io, towards, InBand::new(channel)).with_ends(ends);
             let macs = (0..=PORTS).map(our_mac).collect();
             let id = WorkerId(number);
-            let mut config =
-                WorkerConfig::new(id, workers as u16, Arc::clone(&network), macs, Seed([7, 9]));
+            let mut config = WorkerConfig::new(id, workers as u16, Arc::clone(&network), macs, Seed([7, 9]));
             (config.max_sessions, config.own_sessions) = (4096, 4096);
             (config.max_flows_v4, config.max_flows_v6) = (8192, 8192);
             config.max_adjacencies = 1024;
@@ -269,7 +268,10 @@ impl Team {
         self.next_op += 1;
         let place = worker.index();
         let command = command(OpId(self.next_op));
-        self.controls[place].commands.push(command).expect("there is room");
+        self.controls[place]
+            .commands
+            .push(command)
+            .expect("there is room");
         for _ in 0..200_000 {
             self.step();
             while let Ok(event) = self.controls[place].events.pop() {
@@ -341,7 +343,11 @@ fn sum(one: &[[u64; 4]], other: &[[u64; 4]]) -> Vec<[u64; 4]> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Packet { ue: u32, flow: u16, is_uplink: bool },
+    Packet {
+        ue: u32,
+        flow: u16,
+        is_uplink: bool,
+    },
     WithOption(u32),
     Polls(u16),
     Query(u32),
@@ -429,7 +435,11 @@ fn compare(workers: usize, lossy: Lossy, receives: u16, all: &[Step]) -> Result<
     }
     let lost: u64 = team.hosts.iter().map(|host| host.offload_stats().lost).sum();
     prop_assert_eq!(lost, 0, "contact was there all the time");
-    let foreign: u64 = team.hosts.iter().filter_map(|host| Some(host.accelerator_view()?.port.foreign)).sum();
+    let foreign: u64 = team
+        .hosts
+        .iter()
+        .filter_map(|host| Some(host.accelerator_view()?.port.foreign))
+        .sum();
     prop_assert_eq!(foreign, 0);
     Ok(())
 }
@@ -495,7 +505,11 @@ fn first_packets_of_all_workers_sessions_are_answered() {
     }
     team.rest();
     for (place, host) in team.hosts.iter().enumerate() {
-        assert_eq!(answered(host) - before[place], 2, "two sessions of worker {place}");
+        assert_eq!(
+            answered(host) - before[place],
+            2,
+            "two sessions of worker {place}"
+        );
     }
     assert_eq!(team.take().len(), 3 * UES as usize);
 }
@@ -570,14 +584,23 @@ fn when_a_worker_is_not_heard_of_all_sessions_are_at_home_and_leave_again() {
     };
     (0..3).for_each(|_| round(&mut team));
     assert_eq!(team.away(), u64::from(UES));
-    let lost = |team: &Team| team.hosts.iter().map(|host| host.offload_stats().lost).sum::<u64>();
+    let lost = |team: &Team| {
+        team.hosts
+            .iter()
+            .map(|host| host.offload_stats().lost)
+            .sum::<u64>()
+    };
     // The second worker stands still for longer than contact lasts.
     let mut second = team.hosts.remove(1);
     let end = team.now + Duration::from_millis(120);
     while team.now < end {
         team.step();
     }
-    assert_eq!(team.hosts[0].offload_stats().lost, 3, "what is shared has one life");
+    assert_eq!(
+        team.hosts[0].offload_stats().lost,
+        3,
+        "what is shared has one life"
+    );
     second.poll(team.now);
     team.hosts.push(second);
     team.rest();
@@ -622,7 +645,11 @@ fn a_bucket_moves_while_its_session_is_away() {
     let last = counts(&last.expect("it has counted"));
     team.before.insert(0, last.clone());
     team.owners[0] = WorkerId(1);
-    assert_eq!(last[0][2] + last[0][3], 51, "what passed there was the old worker's");
+    assert_eq!(
+        last[0][2] + last[0][3],
+        51,
+        "what passed there was the old worker's"
+    );
     assert_eq!(team.hosts[0].offload_stats().away, 0);
     // Those that stay for a while may leave again.
     team.now = team.now + Duration::from_secs(3);
