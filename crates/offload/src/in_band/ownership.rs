@@ -23,7 +23,7 @@ impl Ownership {
         self.held.get(place).copied().unwrap_or_default()
     }
 
-    /// A session, which nobody has, is that of a channel, whose place is below 256.
+    /// A session, which no channel has, is that of this one, whose place is below 256.
     pub fn give(&mut self, session: SessionIndex, place: usize) {
         if self.held.len() <= place {
             self.held.resize(place + 1, 0);

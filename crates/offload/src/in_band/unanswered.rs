@@ -42,7 +42,7 @@ impl Unanswered {
         asked
     }
 
-    /// Nobody waits for answers at a place any more.
+    /// Answers of the channel at a place are wanted no more.
     pub fn forget(&mut self, place: usize) {
         let of_it = |asked: &&mut Option<Asked>| asked.is_some_and(|asked| asked.place == place);
         self.asked
