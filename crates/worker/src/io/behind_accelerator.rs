@@ -20,7 +20,6 @@ use packet::{MacAddr, PacketBuf, VlanId};
 
 use crate::Batch;
 pub use crate::io::accelerator_port_stats::AcceleratorPortStats;
-use crate::io::classic_bpf::{code, step};
 use crate::io::exchange::{Asked, Exchange};
 pub use crate::io::link_ends::LinkEnds;
 use crate::io::link_ends::{Passed, Sorting};
@@ -477,14 +476,8 @@ impl<I: Io> Io for BehindAccelerator<I> {
     }
 
     fn choose_queues(&mut self, port: PortId, program: &QueueProgram) {
-        if port == self.config.port {
-            if self.ends.has_others() {
-                let instructions = vec![step(code::RETURN, 0)];
-                let sorts = false;
-                self.inner
-                    .choose_queues(port, &QueueProgram { instructions, sorts });
-            }
-        } else if self.behind(port).is_none() {
+        // Without a program all frames of the port towards the accelerator come to the first queue.
+        if self.behind(port).is_none() && port != self.config.port {
             self.inner.choose_queues(port, program);
         }
     }
