@@ -150,7 +150,9 @@ impl Team {
 
     /// Until there is contact by all channels, and the accelerator knows the network.
     fn make_contact(&mut self) {
-        let is_ready = |host: &Worker<_>| Some(host.accelerator_view()?.is_ready) == Some(true);
+        let is_ready = |host: &Worker<BehindAccelerator<MemIo>>| {
+            host.accelerator_view().is_some_and(|view| view.is_ready)
+        };
         for _ in 0..200_000 {
             self.step();
             if self.hosts.iter().all(is_ready) {
@@ -603,7 +605,8 @@ fn when_a_worker_is_not_heard_of_all_sessions_are_at_home_and_leave_again() {
     );
     second.poll(team.now);
     team.hosts.push(second);
-    team.rest();
+    // It notices that, and makes contact anew.
+    (0..10).for_each(|_| team.rest());
     team.make_contact();
     team.take();
     (0..4).for_each(|_| round(&mut team));
