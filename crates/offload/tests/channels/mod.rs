@@ -304,7 +304,7 @@ fn a_channel_that_no_host_has_announced_gets_no_response() {
         world.step();
         while stranger.channel_mut().poll_transmit(world.network, &mut frame) {
             assert_eq!(world.agent.place_of(frame[14 + 2]), None);
-            world.to_accelerator(&frame);
+            world.arrive_there(&frame);
         }
     }
     let after = world.agent.channel().stats().discards;

@@ -173,7 +173,7 @@ impl Channels {
         None
     }
 
-    pub fn to_accelerator(&mut self, octets: &[u8]) {
+    pub fn arrive_there(&mut self, octets: &[u8]) {
         let number = channel_of(octets).expect("a control frame");
         let place = self.agent.place_of(number).unwrap_or(0);
         // What is discarded is counted, and nothing else.
@@ -188,7 +188,7 @@ impl Channels {
         self.frames = later;
         for (_, is_to_host, octets) in due {
             if !is_to_host {
-                self.to_accelerator(&octets);
+                self.arrive_there(&octets);
                 continue;
             }
             let place = channel_of(&octets).map_or(0, usize::from);
