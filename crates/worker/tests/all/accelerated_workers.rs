@@ -175,7 +175,7 @@ impl Team {
             change.neighbour.is_some_and(|(_, address)| address.is_ipv4())
         };
         for change in all.iter().filter(is_ipv4) {
-            self.tell_all(|| Command::Adjacency(change.clone()));
+            self.tell_all(|| Command::Adjacency(*change));
         }
     }
 
