@@ -215,7 +215,8 @@ EXPECTED = {
         "can.queue_octets": "67108864", "can.shared_nodes": "64", "can.managements": "0x05"},
     "capabilities-local": {"message.type": "0x40", "key.fields": "0x2f", "can.flags": "0x03", "can.actions": "0x1fff",
                            "can.counters": "64", "can.qers": "64", "can.sessions": "300", "can.counts_every": "0"},
-    "host-capabilities": {"message.type": "0x41", "can.host_flags": "0x01"},
+    "host-capabilities": {"message.type": "0x41", "can.host_flags": "0x01", "can.more_channels": "0"},
+    "host-capabilities-channels": {"message.type": "0x41", "can.host_flags": "0x01", "can.more_channels": "3"},
 }
 HEADER = {"version": "1", "channel": "2", "frame.port": "6"}
 INNER = {"ip.src": "198.51.100.7", "ip.dst": "10.45.0.1", "udp.dstport": "40000", "vlan.id": "100"}

@@ -257,6 +257,7 @@ dec(8, "frame.answers", "Answers")
 dec(16, "frame.answers_length", "Length of the answers")
 dec(8, "frame.answer", "Answer", ANSWERS)
 hex(8, "can.host_flags", "Host flags")
+dec(8, "can.more_channels", "Channels beside the first one")
 
 local list = {}
 for _, field in pairs(fields) do
@@ -830,7 +831,7 @@ local function message(octets, tree)
             EVENT[kind](c)
         elseif kind == 0x41 then
             c:u8("can.host_flags")
-            c:reserved(1)
+            c:u8("can.more_channels")
         else
             capabilities(c)
         end

@@ -172,6 +172,14 @@ impl Channel {
         }
     }
 
+    /// The peer's boot in this contact.
+    pub fn peer_boot(&self) -> Option<u64> {
+        match &self.state {
+            State::Up(link) => Some(link.boot),
+            _ => None,
+        }
+    }
+
     /// The message authentication code of octets that this end sends beside the channel, in this contact: those of an
     /// [exception frame](crate::exception) that brings a flow along. `None` without a contact. No frame of the channel
     /// has the code of such octets, and none that the peer sends.

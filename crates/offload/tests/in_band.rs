@@ -1,6 +1,7 @@
 //! A backend that is driven in-band keeps the FlowOp contract, whatever the network does, and loses no more than it
 //! says when contact is lost.
 
+mod channels;
 mod world;
 
 use std::time::Duration;

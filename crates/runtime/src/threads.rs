@@ -173,7 +173,7 @@ impl PushCounts {
         let stats = worker.stats();
         Self {
             events: worker.events_pushed(),
-            handed_over: stats.handed_over,
+            handed_over: stats.handed_over + worker.passed_on(),
             to_host: stats.to_host,
         }
     }

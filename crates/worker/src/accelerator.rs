@@ -50,7 +50,7 @@ pub use self::engine::Engine;
 pub use self::engine_stats::EngineStats;
 pub use self::engine_tables::EngineTables;
 pub use self::exceptions::Exception;
-pub use self::node::{Node, NodeConfig, NodeError, NodeStats, NodeView};
+pub use self::node::{ChannelView, Node, NodeConfig, NodeError, NodeStats, NodeView};
 pub use self::put_error::PutError;
 pub use self::queues::QueueLimits;
 #[cfg(test)]

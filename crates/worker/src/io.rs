@@ -7,6 +7,7 @@ pub(crate) mod classic_bpf;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 mod exchange;
+mod link_ends;
 pub mod mem;
 mod parcels;
 
@@ -200,6 +201,25 @@ pub trait Io {
     /// [`accelerator`](Self::accelerator). `waiting`: packets that were received by a port and are not processed yet.
     fn poll_accelerator(&mut self, now: Nanos, waiting: &dyn Fn(PortId) -> usize) {
         let _ = (now, waiting);
+    }
+
+    /// Takes packets that have come from the accelerator for this worker or another one, and first octets of such
+    /// packets, in order and as many as `out`, which is empty, has room for: they are to be [sorted](Self::sort). None
+    /// where there is one worker, or this is not the one that receives for all.
+    fn take_unsorted(&mut self, out: &mut Batch<Self::Buf>, now: Nanos) {
+        let _ = (out, now);
+    }
+
+    /// Gives the packets that were [taken](Self::take_unsorted) last each to its worker, which has them as if it had
+    /// received them.
+    fn sort(&mut self, packets: &mut Batch<Self::Buf>, owners: &[WorkerId], now: Nanos) {
+        let _ = (owners, now);
+        packets.clear();
+    }
+
+    /// What was given to other workers beside [handing over](Self::hand_over), since the start.
+    fn passed_on(&self) -> u64 {
+        0
     }
 
     /// Sends what waits for the accelerator.

@@ -5,6 +5,7 @@ mod commands;
 mod departing;
 mod offloading;
 mod receive;
+mod sorting;
 mod state;
 
 use flow::{Nanos, PortId, Tick};
@@ -50,6 +51,7 @@ impl<I: Io> Worker<I> {
     pub fn poll(&mut self, now: Nanos) -> PollReport {
         let (rx, tx) = (self.entered(), self.stats.tx());
         if self.offload.is_some() {
+            self.receive_of_accelerator(now);
             self.work_offload(now);
         }
         let commands = self.apply_commands(now);

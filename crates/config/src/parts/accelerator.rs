@@ -107,6 +107,26 @@ impl InBandConfig {
         })
     }
 
+    /// The same of one of several workers of a host, which have channels with numbers that follow each other.
+    ///
+    /// # Errors
+    /// The key cannot be had.
+    pub fn channel_of_worker(
+        &self,
+        (worker, workers): (usize, usize),
+        own: MacAddr,
+        mtu: u16,
+        boot: u64,
+    ) -> Result<ChannelConfig, KeyError> {
+        let first = self.channel(Role::Host, own, mtu, boot)?;
+        let host = HostCapabilities::new(true).with_channels(workers as u8);
+        Ok(ChannelConfig {
+            channel: first.channel.wrapping_add(worker as u8),
+            capabilities: host_greeting(host),
+            ..first
+        })
+    }
+
     /// The key, as its file has it now.
     ///
     /// # Errors
@@ -204,7 +224,10 @@ impl Config {
             instances: instances.map(|names| names.iter().filter_map(place).collect()),
             rulebases: rulebases.map(|names| names.iter().map(octets).collect()),
             stays_for: Duration::from_secs(policy.stays_s.value()),
-            sessions: policy.sessions.map_or(usize::MAX, Bounded::size),
+            // Each worker has its share.
+            sessions: policy
+                .sessions
+                .map_or(usize::MAX, |most| most.size().div_ceil(self.workers.count.size())),
         })
     }
 
@@ -256,9 +279,11 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
         let buffers = config.dpdk.buffers.value();
         return fault(format!("dpdk.buffers: {buffers}, and it needs {LEAST_BUFFERS}"));
     }
-    if config.workers.count.value() > 1 {
-        let workers = config.workers.count.value();
-        return fault(format!("it serves one worker, and workers.count is {workers}"));
+    let (workers, channel) = (config.workers.count.value(), link.channel.value());
+    if channel + workers > 256 {
+        return fault(format!(
+            "channel {channel} is that of the first of {workers} workers, and the last channel is 255"
+        ));
     }
     let name = &link.port.value;
     if config.lag_of(name).is_some() {

@@ -30,7 +30,8 @@ pub struct InBandConfig {
     /// write it, nor others read it; an absolute path. `openssl rand -hex 32` makes a key.
     #[schemars(with = "PathBuf")]
     pub key: Spanned<PathBuf>,
-    /// The number of the channel, the same at both ends; 0.
+    /// The number of the channel of the host's first worker, the same at both ends; 0. Other workers have the next
+    /// ones.
     #[serde(default = "InBandConfig::default_channel")]
     pub channel: Bounded<0, 255>,
     /// The VLAN of all frames between both; absent: they have no tag.
@@ -83,7 +84,7 @@ pub struct OffloadPolicyConfig {
     /// 10.
     #[serde(default = "OffloadPolicyConfig::default_stays")]
     pub stays_s: Bounded<0, 3_600>,
-    /// Sessions at the accelerator, at most; absent: as many as it has room for.
+    /// Sessions at the accelerator, at most, of all workers together; absent: as many as it has room for.
     #[serde(default)]
     pub sessions: Option<Bounded<0, 4_000_000>>,
 }

@@ -43,6 +43,10 @@ fn ports_behind_an_accelerator_are_the_last() {
     assert_eq!(driver.mac(), Some(MacAddr([2, 0, 0, 0, 0, 7])));
     let policy = config.offload_policy().expect("it is there");
     assert_eq!((policy.after_packets, policy.sessions), (3, 7));
+    let both = format!("{all}\nworkers: {{count: 2}}");
+    let config = parse(&text(&ports("1666", "02:00:00:00:00:07"), &both, "")).expect("it is right");
+    let of_each = config.offload_policy().expect("it is there");
+    assert_eq!(of_each.sessions, 4, "each worker has its share");
     assert_eq!(policy.stays_for.as_secs(), 10);
     assert_eq!(
         (policy.qfis, policy.instances, policy.rulebases),
@@ -95,7 +99,10 @@ fn what_contradicts_an_accelerator_is_said() {
     let behind = ports("1700", mac);
     let later = format!("{behind}  - {{name: late, driver: {{memory: {{}}}}}}\n");
     let twice = format!("{behind}  - {{name: b, driver: {{accelerator: {{mac: \"{mac}\"}}}}}}\n");
-    let workers = format!("{good}\nworkers: {{count: 2}}");
+    let channels = format!(
+        "accelerator: {{{}}}\nworkers: {{count: 3}}",
+        LINK.replace("port:", "channel: 254, port:")
+    );
     let few = format!("{good}\ndpdk: {{buffers: 16383}}");
     let alone = "  - {name: ran, driver: {memory: {}}}\n  - {name: link, driver: {memory: {}}}\n";
     let missing = "accelerator: {link: {port: other, key: /k}}";
@@ -147,9 +154,9 @@ fn what_contradicts_an_accelerator_is_said() {
         (&behind, &few, "", "dpdk.buffers: 16383, and it needs 16384"),
         (
             &behind,
-            &workers,
+            &channels,
             "",
-            "it serves one worker, and workers.count is 2",
+            "channel 254 is that of the first of 3 workers, and the last channel is 255",
         ),
         (
             &behind,

@@ -1,7 +1,7 @@
 //! The metrics of `sluice accel`.
 
 use super::exposition::{Exposition, Format, MOST_SERIES, Metric, Reading};
-use crate::values::{AcceleratorNodeStatus, QueueList, QueuePriority};
+use crate::values::{AcceleratorNodeStatus, ChannelStatus, QueueList, QueuePriority};
 
 const UP: Metric = Metric::gauge("sluice_accel_up", &[], "1 while there is contact with a host.");
 const UPTIME: Metric = Metric::gauge("sluice_accel_uptime_seconds", &[], "Seconds since the start.");
@@ -35,6 +35,27 @@ const KEPT: Metric = Metric::gauge(
     "sluice_accel_kept_packets",
     &[],
     "Packets that are kept until the host has answered.",
+);
+const OF_CHANNEL: &[&str] = &["channel"];
+const CHANNEL_UP: Metric = Metric::gauge(
+    "sluice_accel_channel_up",
+    OF_CHANNEL,
+    "1 while there is contact by the channel to a worker of the host.",
+);
+const CHANNEL_SESSIONS: Metric = Metric::gauge(
+    "sluice_accel_channel_sessions",
+    OF_CHANNEL,
+    "Sessions that a worker of the host has given.",
+);
+const CHANNEL_REQUESTS: Metric = Metric::counter(
+    "sluice_accel_channel_requests",
+    OF_CHANNEL,
+    "Requests of a worker of the host that were carried out, or refused.",
+);
+const CHANNEL_REPEATED: Metric = Metric::counter(
+    "sluice_accel_channel_repeated_frames",
+    OF_CHANNEL,
+    "Control frames that were sent again to a worker of the host.",
 );
 const EXCEPTIONS: Metric = Metric::counter(
     "sluice_accel_exceptions",
@@ -150,6 +171,18 @@ fn written(format: Format, node: &AcceleratorNodeStatus) -> Exposition {
     for NodeCount { metric, of } in COUNTS {
         to.single(metric, of(node));
     }
+    let of_channels: [(&Metric, Reading<ChannelStatus>); 4] = [
+        (&CHANNEL_UP, |one| u64::from(one.contact)),
+        (&CHANNEL_SESSIONS, |one| one.sessions as u64),
+        (&CHANNEL_REQUESTS, |one| one.requests),
+        (&CHANNEL_REPEATED, |one| one.retransmissions),
+    ];
+    for (metric, value) in of_channels {
+        let mut family = to.family(metric);
+        for one in &node.channels {
+            family.sample(&[&one.channel.to_string()], value(one));
+        }
+    }
     for (metric, counts) in [(&EXCEPTIONS, &node.exceptions), (&DROPS, &node.path.drops)] {
         let mut family = to.family(metric);
         for (reason, count) in counts {
@@ -197,6 +230,7 @@ mod tests {
         let text = render_accelerator_node(Format::Prometheus, &accelerator_node_status());
         for line in [
             "sluice_accel_up 1",
+            "sluice_accel_channel_sessions{channel=\"0\"} 7",
             "sluice_accel_working_seconds_total 50",
             "sluice_accel_flow_entries 1234",
             "sluice_accel_flow_entries_limit 327680",

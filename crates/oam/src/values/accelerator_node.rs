@@ -8,7 +8,7 @@ use offload::exception::Class;
 use serde::{Deserialize, Serialize};
 use upf::format::grouped;
 use worker::Stats;
-use worker::accelerator::{NodeView, Reason};
+use worker::accelerator::{ChannelView, NodeView, Reason};
 
 use super::facts::Facts;
 use super::offload::{by_reason, reasons};
@@ -21,8 +21,11 @@ pub struct AcceleratorNodeStatus {
     /// Its host's address on the link; absent without contact: it forwards nothing then.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub host: Option<String>,
-    /// Contacts with a host.
+    /// Contacts with a host, of all channels.
     pub contacts: u64,
+    /// The channels that the host has, one for each of its workers.
+    #[serde(default)]
+    pub channels: Vec<ChannelStatus>,
     /// Seconds since the start.
     pub uptime_s: f64,
     /// Seconds that polls took which found something to do.
@@ -71,6 +74,52 @@ pub struct AcceleratorNodeStatus {
     /// Queues before its ports; absent where there can be none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub queues: Option<QueueList>,
+}
+
+/// The channel to a worker of the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelStatus {
+    /// Its number.
+    pub channel: u8,
+    /// Whether there is contact.
+    pub contact: bool,
+    /// Contacts.
+    pub contacts: u64,
+    /// Sessions that it has given.
+    pub sessions: usize,
+    /// Requests that were carried out, or refused.
+    pub requests: u64,
+    /// Frames that were sent again.
+    pub retransmissions: u64,
+    /// Control frames that it has discarded.
+    pub discarded: u64,
+}
+
+impl ChannelStatus {
+    const fn of(view: &ChannelView) -> Self {
+        Self {
+            channel: view.channel,
+            contact: view.is_up,
+            contacts: view.contacts,
+            sessions: view.sessions,
+            requests: view.requests,
+            retransmissions: view.retransmissions,
+            discarded: view.discarded,
+        }
+    }
+
+    fn line(&self) -> String {
+        format!(
+            "{}: {}contacts: {}, sessions: {}, requests: {}, sent again: {}, discarded: {}",
+            self.channel,
+            if self.contact { "" } else { "no contact; " },
+            grouped(self.contacts),
+            grouped(self.sessions as u64),
+            grouped(self.requests),
+            grouped(self.retransmissions),
+            grouped(self.discarded),
+        )
+    }
 }
 
 /// First packets of flows that an accelerator keeps until its host has answered.
@@ -221,6 +270,7 @@ impl AcceleratorNodeStatus {
         Self {
             host: view.host.map(|mac| mac.to_string()),
             contacts: view.contacts,
+            channels: view.channels.iter().map(ChannelStatus::of).collect(),
             uptime_s: used.running.as_secs_f64(),
             working_s: used.working.as_secs_f64(),
             sessions: TableUse {
@@ -261,9 +311,18 @@ impl AcceleratorNodeStatus {
         let mut facts = Facts::new("");
         let contact = self.host.as_ref().map_or_else(
             || "NONE: no host decides, and nothing passes".to_owned(),
-            |mac| format!("with {mac}, the {}. since the start", grouped(self.contacts)),
+            |mac| match self.channels.len() {
+                0 | 1 => format!("with {mac}, the {}. since the start", grouped(self.contacts)),
+                channels => {
+                    let up = self.channels.iter().filter(|channel| channel.contact).count();
+                    format!("with {mac} by {up} of {channels} channels")
+                }
+            },
         );
         facts.add("contact", [contact]);
+        if self.channels.len() > 1 {
+            facts.add("channels", self.channels.iter().map(ChannelStatus::line));
+        }
         let share = 100.0 * self.working_s / self.uptime_s.max(f64::MIN_POSITIVE);
         let seconds = grouped(self.uptime_s as u64);
         facts.add("thread", [format!("worked {share:.1}% of {seconds} s")]);
@@ -331,6 +390,12 @@ pub(crate) mod tests {
         let mut view = NodeView {
             host: Some(MacAddr([2, 0, 0, 0, 0, 9])),
             contacts: 2,
+            channels: vec![ChannelView {
+                is_up: true,
+                contacts: 2,
+                sessions: 7,
+                ..ChannelView::default()
+            }],
             flows: 1_234,
             sessions: 7,
             ..NodeView::default()
@@ -389,6 +454,21 @@ pub(crate) mod tests {
              \x20           priority 7: waiting 5, left 2,000, 2,000 µs each, marked 17, queue_full 9\n\
              dropped     meter_red 2\n"
         );
+        let channel = |channel| ChannelStatus {
+            channel,
+            contact: channel == 0,
+            contacts: 1,
+            sessions: 4_000,
+            requests: 56,
+            retransmissions: 7,
+            discarded: 8,
+        };
+        status.channels = vec![channel(0), channel(1)];
+        assert!(status.text().starts_with(
+            "contact     with 02:00:00:00:00:09 by 1 of 2 channels\n\
+             channels    0: contacts: 1, sessions: 4,000, requests: 56, sent again: 7, discarded: 8\n\
+             \x20           1: no contact; contacts: 1, sessions: 4,000, requests: 56, sent again: 7, discarded: 8\n"
+        ));
         status.questions.is_answered = false;
         assert!(status.text().contains("questions   the host answers none\n"));
         status.host = None;

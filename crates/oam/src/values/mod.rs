@@ -35,7 +35,8 @@ use utoipa::ToSchema;
 #[cfg(test)]
 pub(crate) use accelerator_node::tests::status as accelerator_node_status;
 pub use accelerator_node::{
-    AcceleratorNodeStatus, AcceleratorNodeUse, ForwardedPackets, NodePackets, QuestionCounts, TableUse,
+    AcceleratorNodeStatus, AcceleratorNodeUse, ChannelStatus, ForwardedPackets, NodePackets, QuestionCounts,
+    TableUse,
 };
 pub use access_lists::{AccessListStatus, AccessLists, AccessRuleStatus};
 pub use alarms::{AlarmChange, AlarmEvent, AlarmEventList, AlarmList, AlarmNotification, AlarmRow, Severity};

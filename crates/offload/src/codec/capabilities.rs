@@ -23,25 +23,56 @@ const MANAGEMENTS: Field = Field::bits("queue managements", 0b111);
 const COUNTS_EVERY: Field = Field::new("interval of counts", Bound::Range(1, u64::MAX));
 
 const HOST_FLAGS: Field = Field::any("host flags");
+const MORE_CHANNELS: Field = Field::most("channels", HostCapabilities::MOST_CHANNELS as u64 - 1);
 
 /// What a host can do. Flags that an end does not know mean nothing to it: a later host may have more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostCapabilities {
     flags: u8,
+    /// Channels beside the first one.
+    more_channels: u8,
 }
 
 impl HostCapabilities {
     const ANSWERS: u8 = 1;
+    /// The most channels of a host.
+    pub const MOST_CHANNELS: u8 = 64;
 
     /// Those of a host that answers [questions](crate::exception::Questions), or does not.
     pub const fn new(answers: bool) -> Self {
         let flags = if answers { Self::ANSWERS } else { 0 };
-        Self { flags }
+        Self::of_flags(flags)
     }
 
     /// Those with these flags.
     pub const fn of_flags(flags: u8) -> Self {
-        Self { flags }
+        Self {
+            flags,
+            more_channels: 0,
+        }
+    }
+
+    /// The same of a host with this number of channels, 1 to 64.
+    #[must_use]
+    pub const fn with_channels(self, channels: u8) -> Self {
+        Self {
+            more_channels: channels.saturating_sub(1),
+            ..self
+        }
+    }
+
+    /// How many channels the host has.
+    pub const fn channels(self) -> u8 {
+        self.more_channels + 1
+    }
+
+    /// What both can do.
+    #[must_use]
+    pub fn least(self, other: Self) -> Self {
+        Self {
+            flags: self.flags & other.flags,
+            more_channels: self.more_channels.max(other.more_channels),
+        }
     }
 
     /// Whether it answers questions.
@@ -54,13 +85,12 @@ impl HostCapabilities {
 impl Wire for HostCapabilities {
     fn put(&self, to: &mut Writer<'_>) {
         to.u8(&HOST_FLAGS, self.flags);
-        to.reserved(1);
+        to.u8(&MORE_CHANNELS, self.more_channels);
     }
 
     fn take(from: &mut Reader<'_>) -> Result<Self, CodecError> {
-        let flags = from.u8(&HOST_FLAGS)?;
-        from.reserved(1)?;
-        Ok(Self { flags })
+        let [flags, more_channels] = [from.u8(&HOST_FLAGS)?, from.u8(&MORE_CHANNELS)?];
+        Ok(Self { flags, more_channels })
     }
 }
 

@@ -1,18 +1,26 @@
-//! The accelerator's end: what carries out the host's requests.
+//! The accelerator's end: what carries out the hosts' requests.
+//!
+//! A host has a channel for each of its workers, and says by the first one how many: the others wait until then. What
+//! they give is in one backend. A session is the channel's that gave its first object, until it is removed there;
+//! objects of the node are those of all channels, which say the same. All of it has one life: when the contact of one
+//! channel ends, all of it is gone, and that is said to the others.
 
 use std::collections::VecDeque;
 
 use flow::Nanos;
-use flow::contract::{Backend, Event, Notice};
+use flow::contract::{Backend, Event, FlowOp, Notice, ObjectId, Refusal, Reply, Request, Subject};
+use flow::{OpId, SessionIndex};
 
+use super::ownership::Ownership;
+use super::unanswered::{Asked, Unanswered};
 use crate::channel::{self, Channel};
 use crate::codec::{self, CodecError, HostCapabilities, Message};
 
-/// Messages for the host that wait for room in the channel: beyond it no requests are taken, and no notices.
+/// Messages for the host that wait for room in a channel: beyond it no requests are taken of it, and no notices.
 const MOST_WAITING: usize = 1024;
-/// Requests that are carried out in one poll.
+/// Requests of a channel that are carried out in one poll.
 const REQUESTS_AT_ONCE: usize = 64;
-/// Notices that are taken of the backend in one poll.
+/// Notices that are taken of the backend in one poll, for each channel.
 const NOTICES_AT_ONCE: usize = 512;
 
 /// What happened at this end, since the start.
@@ -26,20 +34,39 @@ pub struct AgentStats {
     pub left_out: u64,
     /// Contacts that were ended because of a message that is against the specification.
     pub faults: u64,
-    /// Contacts with a host.
+    /// Contacts with a host, of all channels.
     pub contacts: u64,
+    /// Requests about a session of another channel: refused.
+    pub of_others: u64,
 }
 
-/// A backend that a host drives from afar.
+/// A channel, and what is for the worker at its other end.
 #[derive(Debug)]
-pub struct Agent<B> {
+struct Served {
     channel: Channel,
-    backend: B,
     /// Messages for the host.
     waiting: VecDeque<Vec<u8>>,
     is_served: bool,
     /// What the host of the contact can do.
     host: HostCapabilities,
+    /// Its boot.
+    boot: u64,
+    /// Contacts that the agent knows of.
+    contacts: u64,
+    /// Requests that were carried out, or refused.
+    requests: u64,
+}
+
+/// A backend that a host drives from afar.
+#[derive(Debug)]
+pub struct Agent<B> {
+    /// At least one, with numbers that follow each other.
+    channels: Vec<Served>,
+    /// How many of them the host has, by what it said last; 1 until then.
+    used: usize,
+    backend: B,
+    unanswered: Unanswered,
+    ownership: Ownership,
     stats: AgentStats,
 }
 
@@ -57,23 +84,65 @@ impl<B: Backend> Agent<B> {
     /// An agent for the host that makes contact over the channel.
     pub fn new(channel: Channel, backend: B) -> Self {
         Self {
-            channel,
+            channels: vec![Served::new(channel)],
+            used: 1,
             backend,
-            waiting: VecDeque::new(),
-            is_served: false,
-            host: HostCapabilities::default(),
+            unanswered: Unanswered::default(),
+            ownership: Ownership::default(),
             stats: AgentStats::default(),
         }
     }
 
-    /// Whether there is contact with a host.
-    pub const fn is_served(&self) -> bool {
-        self.is_served
+    /// The same with room for another channel of the host, whose number is one more than that of the last.
+    #[must_use]
+    pub fn with_channel(mut self, channel: Channel) -> Self {
+        self.channels.push(Served::new(channel));
+        self
     }
 
-    /// What the host of this contact can do.
-    pub const fn host(&self) -> HostCapabilities {
-        self.host
+    /// How many channels the host has, of those that there is room for.
+    pub const fn channels(&self) -> usize {
+        self.used
+    }
+
+    /// The place of the channel with this number, if the host has it.
+    pub fn place_of(&self, number: u8) -> Option<usize> {
+        let place = usize::from(number.checked_sub(self.channel().config().channel)?);
+        (place < self.used).then_some(place)
+    }
+
+    /// Whether there is contact with a host, by any channel.
+    pub fn is_served(&self) -> bool {
+        self.channels.iter().any(|served| served.is_served)
+    }
+
+    /// Whether there is contact by the channel at a place.
+    pub fn is_served_by(&self, place: usize) -> bool {
+        self.channels.get(place).is_some_and(|served| served.is_served)
+    }
+
+    /// Contacts by the channel at a place that the agent knows of, since the start.
+    pub fn contacts_by(&self, place: usize) -> u64 {
+        self.channels.get(place).map_or(0, |served| served.contacts)
+    }
+
+    /// Requests by the channel at a place, since the start.
+    pub fn requests_by(&self, place: usize) -> u64 {
+        self.channels.get(place).map_or(0, |served| served.requests)
+    }
+
+    /// Sessions of the channel at a place, where the host has several.
+    pub fn sessions_by(&self, place: usize) -> usize {
+        self.ownership.sessions_of(place)
+    }
+
+    /// What the host of this contact can do: the least of what it says by its channels.
+    pub fn host(&self) -> HostCapabilities {
+        let mut served = self.channels.iter().filter(|served| served.is_served);
+        let first = served
+            .next()
+            .map_or_else(HostCapabilities::default, |served| served.host);
+        served.fold(first, |least, served| least.least(served.host))
     }
 
     /// What carries out the requests.
@@ -86,14 +155,30 @@ impl<B: Backend> Agent<B> {
         &mut self.backend
     }
 
-    /// Its channel, to read.
-    pub const fn channel(&self) -> &Channel {
-        &self.channel
+    /// The first channel, to read.
+    pub fn channel(&self) -> &Channel {
+        &self.channels[0].channel
     }
 
     /// The same, for frames: [`Channel::receive`], [`Channel::poll_transmit`].
-    pub const fn channel_mut(&mut self) -> &mut Channel {
-        &mut self.channel
+    pub fn channel_mut(&mut self) -> &mut Channel {
+        &mut self.channels[0].channel
+    }
+
+    /// The channel at a place, to read.
+    pub fn channel_at(&self, place: usize) -> Option<&Channel> {
+        self.channels.get(place).map(|served| &served.channel)
+    }
+
+    /// The same, for frames.
+    pub fn channel_at_mut(&mut self, place: usize) -> Option<&mut Channel> {
+        self.channels.get_mut(place).map(|served| &mut served.channel)
+    }
+
+    /// All channels that the host has, in the order of their numbers.
+    pub fn all_channels(&self) -> impl Iterator<Item = &Channel> {
+        let used = self.channels.iter().take(self.used);
+        used.map(|served| &served.channel)
     }
 
     /// Counters.
@@ -101,25 +186,25 @@ impl<B: Backend> Agent<B> {
         &self.stats
     }
 
-    /// Takes what has come by the channel, lets the backend work, and queues what it has to say.
+    /// Whether a session is that of the channel at a place.
+    pub fn owns(&self, place: usize, session: SessionIndex) -> bool {
+        self.used == 1 || self.ownership.of(session) == Some(place)
+    }
+
+    /// Takes what has come by the channels, lets the backend work, and queues what it has to say.
     pub fn poll(&mut self, now: Nanos) {
-        while let Some(event) = self.channel.next_event() {
-            match event {
-                channel::Event::Up(peer) => {
-                    // One that does not say what it can do is served without.
-                    self.host = match codec::decode(&peer.capabilities) {
-                        Ok(Message::HostCapabilities(host)) => host,
-                        _ => HostCapabilities::default(),
-                    };
-                    self.begin(now);
-                }
-                channel::Event::Down { .. } => self.end(now),
-            }
+        let mut place = 0;
+        // The first one says how many there are.
+        while place < self.used {
+            self.take_events(place, now);
+            place += 1;
         }
-        self.take_requests(now);
-        for _ in 0..NOTICES_AT_ONCE {
+        for place in 0..self.used {
+            self.take_requests(place, now);
+        }
+        for _ in 0..NOTICES_AT_ONCE * self.used {
             // What has no room stays with the backend, which makes no more of it meanwhile.
-            if self.waiting.len() >= MOST_WAITING {
+            if self.channels.iter().take(self.used).any(Served::is_full) {
                 break;
             }
             let Some(notice) = self.backend.poll(now) else {
@@ -127,76 +212,229 @@ impl<B: Backend> Agent<B> {
             };
             self.tell(notice);
         }
-        self.flush();
+        self.channels.iter_mut().take(self.used).for_each(Served::flush);
     }
 
-    /// A host is there: it finds nothing here.
-    fn begin(&mut self, now: Nanos) {
+    fn take_events(&mut self, place: usize, now: Nanos) {
+        while let Some(event) = self.channels[place].channel.next_event() {
+            match event {
+                channel::Event::Up(peer) => {
+                    let served = &mut self.channels[place];
+                    // One that does not say what it can do is served without.
+                    served.host = match codec::decode(&peer.capabilities) {
+                        Ok(Message::HostCapabilities(host)) => host,
+                        _ => HostCapabilities::default(),
+                    };
+                    served.boot = peer.boot;
+                    self.begin(place, now);
+                }
+                channel::Event::Down { .. } => self.end(place, now),
+            }
+        }
+    }
+
+    /// A worker of a host is there. The first one finds nothing here, others what the first ones have given.
+    fn begin(&mut self, place: usize, now: Nanos) {
         self.stats.contacts += 1;
-        self.lose_state(now);
-        self.is_served = true;
-        let epoch = self.backend.epoch();
-        self.queue(Notice::Event(Event::BackendReset { epoch }));
+        self.channels[place].contacts += 1;
+        let boot = self.channels[place].boot;
+        let has = match place {
+            0 => usize::from(self.channels[place].host.channels()).min(self.channels.len()),
+            _ => self.used,
+        };
+        // A contact that is over by now says nothing about the others.
+        let is_there = self.channels[place].channel.peer_boot() == Some(boot);
+        for (other, served) in self.channels.iter_mut().enumerate() {
+            // Where another process is the host, or one with fewer channels, there is none at the other end any more.
+            let is_another = served.channel.peer_boot().is_some_and(|other| other != boot);
+            if is_there && other != place && (is_another || other >= has) {
+                served.channel.disconnect(now);
+            }
+        }
+        while self.used > has {
+            self.used -= 1;
+            self.take_events(self.used, now);
+        }
+        self.used = has;
+        if !self.is_served() {
+            self.lose_state(now);
+        }
+        self.channels[place].is_served = true;
+        self.tell_reset(place);
     }
 
-    /// The host is gone. No packet passes by what it has given: who would count it?
-    fn end(&mut self, now: Nanos) {
-        self.is_served = false;
+    /// A worker of the host is gone. No packet passes by what it has given: who would count it? What it shares with
+    /// others has one life.
+    fn end(&mut self, place: usize, now: Nanos) {
+        let served = &mut self.channels[place];
+        if !std::mem::take(&mut served.is_served) {
+            return;
+        }
+        served.waiting.clear();
+        self.unanswered.forget(place);
         self.lose_state(now);
+        for other in 0..self.channels.len() {
+            if self.is_served_by(other) {
+                self.tell_reset(other);
+            }
+        }
+    }
+
+    fn tell_reset(&mut self, place: usize) {
+        let epoch = self.backend.epoch();
+        self.stats.left_out += self.channels[place].queue(Notice::Event(Event::BackendReset { epoch }));
     }
 
     fn lose_state(&mut self, now: Nanos) {
-        self.waiting.clear();
+        self.ownership.clear();
         self.backend.reset();
-        // Requests that were not carried out are refused now, and no reply is expected any more.
-        while self.backend.poll(now).is_some() {}
+        // Requests that were not carried out are refused now. Of events there are none but of what is gone.
+        while let Some(notice) = self.backend.poll(now) {
+            if let Notice::Reply(reply) = notice {
+                self.tell_reply(reply);
+            }
+        }
     }
 
-    fn take_requests(&mut self, now: Nanos) {
+    fn take_requests(&mut self, place: usize, now: Nanos) {
         for _ in 0..REQUESTS_AT_ONCE {
-            if self.waiting.len() >= MOST_WAITING {
+            let served = &mut self.channels[place];
+            if served.is_full() {
                 return;
             }
-            let Some(octets) = self.channel.next_message() else {
+            let Some(octets) = served.channel.next_message() else {
                 return;
             };
             match codec::decode(octets) {
                 Ok(Message::Request(request)) => {
                     self.stats.requests += 1;
-                    self.backend.submit(request);
+                    self.channels[place].requests += 1;
+                    self.carry_out(place, request);
                 }
                 Ok(_) | Err(_) => {
                     self.stats.faults += 1;
-                    self.channel.disconnect(now);
+                    served.channel.disconnect(now);
                     return;
                 }
             }
         }
     }
 
-    fn tell(&mut self, notice: Notice) {
-        if !self.is_served {
+    /// Gives a request to the backend, by a number of its own: those of several channels may be the same.
+    fn carry_out(&mut self, place: usize, mut request: Request) {
+        if let Some(refusal) = self.of_another(place, &request) {
+            self.stats.of_others += 1;
+            let (id, outcome) = (request.id, Err(refusal));
+            self.stats.left_out += self.channels[place].queue(Notice::Reply(Reply { id, outcome }));
             return;
         }
-        match notice {
-            Notice::Reply(_) => self.queue(notice),
-            Notice::Event(_) => {
-                self.stats.events += 1;
-                self.queue(notice);
+        let asked = Asked {
+            place,
+            id: request.id,
+            ends: ended_by(&request),
+        };
+        request.id = OpId(self.unanswered.add(asked));
+        self.backend.submit(request);
+    }
+
+    /// Why a request is not carried out that is about a session of another channel. What gives the first object of a
+    /// session makes it the channel's.
+    fn of_another(&mut self, place: usize, request: &Request) -> Option<Refusal> {
+        let Subject::Session(session) = request.subject else {
+            return None;
+        };
+        if self.used == 1 {
+            return None;
+        }
+        let gives = matches!(request.op, FlowOp::Install(_) | FlowOp::Put(_));
+        // One of another epoch is refused, and gives nothing.
+        let takes = gives && request.epoch == self.backend.epoch();
+        match self.ownership.of(session) {
+            Some(owner) if owner == place => None,
+            Some(_) if gives => Some(Refusal::Exists),
+            Some(_) if matches!(request.op, FlowOp::Fence) => None,
+            Some(_) => Some(Refusal::Missing),
+            None => {
+                if takes {
+                    self.ownership.give(session, place);
+                }
+                None
             }
         }
     }
 
-    fn queue(&mut self, notice: Notice) {
+    fn tell(&mut self, notice: Notice) {
+        let event = match notice {
+            Notice::Reply(reply) => return self.tell_reply(reply),
+            Notice::Event(event) => event,
+        };
+        if matches!(event, Event::BackendReset { .. }) {
+            self.ownership.clear();
+        }
+        let is_one = self.used == 1;
+        let owner = session_of(&event).map(|session| match is_one {
+            true => Some(0),
+            false => self.ownership.of(session),
+        });
+        for (place, served) in self.channels.iter_mut().enumerate() {
+            let is_for_it = match (&event, owner) {
+                (_, Some(owner)) => owner == Some(place),
+                // Whose it would be is not known here.
+                (Event::Miss { .. }, _) => place == 0,
+                _ => true,
+            };
+            if served.is_served && is_for_it {
+                self.stats.events += 1;
+                self.stats.left_out += served.queue(Notice::Event(event.clone()));
+            }
+        }
+    }
+
+    fn tell_reply(&mut self, Reply { id, outcome }: Reply) {
+        let Some(Asked { place, id, ends }) = self.unanswered.take(id.0) else {
+            return;
+        };
+        let is_gone = matches!(outcome, Ok(_) | Err(Refusal::Missing));
+        if let Some(session) = ends.filter(|_| is_gone) {
+            self.ownership.end(session, place);
+        }
+        let served = &mut self.channels[place];
+        if served.is_served {
+            self.stats.left_out += served.queue(Notice::Reply(Reply { id, outcome }));
+        }
+    }
+}
+
+impl Served {
+    fn new(channel: Channel) -> Self {
+        Self {
+            channel,
+            waiting: VecDeque::new(),
+            is_served: false,
+            host: HostCapabilities::default(),
+            boot: 0,
+            contacts: 0,
+            requests: 0,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.waiting.len() >= MOST_WAITING
+    }
+
+    /// Adds what is for the host. How many parts of it have no form.
+    fn queue(&mut self, notice: Notice) -> u64 {
         let room = self.channel.config().max_message();
+        let mut left_out = 0;
         for part in codec::parts_within(notice, room) {
             let mut encoded = Vec::new();
             // All that a backend says has a form.
             match codec::encode(&part, &mut encoded) {
                 Ok(()) => self.waiting.push_back(encoded),
-                Err(_) => self.stats.left_out += 1,
+                Err(_) => left_out += 1,
             }
         }
+        left_out
     }
 
     fn flush(&mut self) {
@@ -206,5 +444,24 @@ impl<B: Backend> Agent<B> {
             }
             self.waiting.pop_front();
         }
+    }
+}
+
+/// The session that is gone when a request is done.
+fn ended_by(request: &Request) -> Option<SessionIndex> {
+    match (request.subject, &request.op) {
+        (Subject::Session(session), FlowOp::Remove(ObjectId::Session)) => Some(session),
+        _ => None,
+    }
+}
+
+/// Whose event it is.
+const fn session_of(event: &Event) -> Option<SessionIndex> {
+    match event {
+        Event::Aged { session, .. }
+        | Event::Watermark { session, .. }
+        | Event::Limit { session, .. }
+        | Event::Counts { session, .. } => Some(*session),
+        Event::Miss { .. } | Event::Unreachable | Event::BackendReset { .. } => None,
     }
 }

@@ -35,7 +35,7 @@ impl Faults {
 
 /// How much faster the network's clock goes than that of packets: frames that are lost are sent again after
 /// milliseconds, and the suite waits for microseconds.
-const NETWORK_STEP: Duration = Duration::from_micros(100);
+pub const NETWORK_STEP: Duration = Duration::from_micros(100);
 
 pub struct World {
     pub host: InBand,
@@ -52,14 +52,15 @@ pub struct World {
     scratch: Vec<u8>,
 }
 
-fn channel(role: Role, boot: u64, capabilities: Vec<u8>) -> Channel {
+pub fn channel(role: Role, number: u8, boot: u64, capabilities: Vec<u8>) -> Channel {
     let mac = MacAddr([2, 0, 0, 0, 0, 1 + u8::from(role == Role::Accelerator)]);
     let key = Key::new((0..32).collect()).expect("32 octets");
     let config = ChannelConfig {
         capabilities,
-        ..ChannelConfig::new(role, 0, mac, key, boot)
+        ..ChannelConfig::new(role, number, mac, key, boot)
     };
-    let mut state = boot.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let seed = boot ^ u64::from(number) << 48;
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let random = move |octets: &mut [u8]| {
         for octet in octets {
             state ^= state << 13;
@@ -71,7 +72,7 @@ fn channel(role: Role, boot: u64, capabilities: Vec<u8>) -> Channel {
     Channel::new(config, Box::new(random)).expect("a valid configuration")
 }
 
-fn backend(seed: u64) -> LocalBackend {
+pub fn backend(seed: u64) -> LocalBackend {
     LocalBackend::local(64, 0, 16, Seed([seed, 1]))
         .expect("memory")
         .with_counts_every(Duration::from_micros(50))
@@ -80,14 +81,14 @@ fn backend(seed: u64) -> LocalBackend {
 fn agent(boot: u64, seed: u64) -> Agent<LocalBackend> {
     let backend = backend(seed);
     let greeting = greeting(&backend).expect("it has a form");
-    Agent::new(channel(Role::Accelerator, boot, greeting), backend)
+    Agent::new(channel(Role::Accelerator, 0, boot, greeting), backend)
 }
 
 impl World {
     /// In contact.
     pub fn new(seed: u64, faults: Faults) -> Self {
         let mut world = Self {
-            host: InBand::new(channel(Role::Host, 1000 + seed, Vec::new())),
+            host: InBand::new(channel(Role::Host, 0, 1000 + seed, Vec::new())),
             agent: agent(2000 + seed, seed),
             now: Nanos::from_secs(1),
             is_cut: false,

@@ -15,6 +15,7 @@ use oam::LogControl;
 use oam::rest::{Access, RestSocket, Role as CallerRole, accelerator_node_router};
 use oam::values::{AcceleratorNodeStatus, AcceleratorNodeUse};
 use offload::channel::Role;
+use offload::codec::HostCapabilities;
 use packet::MacAddr;
 use ports::Ports;
 use runtime::{AcceleratorReport, AcceleratorThread, Clock, Idle};
@@ -146,6 +147,11 @@ fn serve(
     let io = ports.take_io(eal).map_err(text)?.pop();
     let io = io.ok_or("there are no queues")?;
     let (random, boot) = channel_random().map_err(text)?;
+    // Of the channels of a host's other workers.
+    let more: Result<Vec<_>, _> = (1..HostCapabilities::MOST_CHANNELS)
+        .map(|_| channel_random())
+        .collect();
+    let more = more.map_err(text)?.into_iter().map(|(random, _)| random);
     let mtu = config.ordered_ports().last().map_or(0, |port| port.mtu.value());
     let own = macs.last().copied().unwrap_or(MacAddr::ZERO);
     let channel = config.link.channel(Role::Accelerator, own, mtu as u16, boot);
@@ -155,7 +161,7 @@ fn serve(
     let idle = config.longest_sleep().map_or_else(Idle::busy, Idle::adaptive);
     let clock = Clock::starting_now(eal.tsc_hz());
     let halt = Arc::new(AtomicBool::new(false));
-    let made = move || Node::new(node, io, random);
+    let made = move || Ok(Node::new(node, io, random)?.with_channels(more)?);
     let thread = AcceleratorThread::start(eal, clock, (config.core(), idle), Arc::clone(&halt), made);
     let thread = thread.map_err(text)?;
     info!(

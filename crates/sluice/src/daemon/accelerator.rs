@@ -1,14 +1,14 @@
-//! A worker some of whose ports are behind an accelerator.
+//! Workers some of whose ports are behind an accelerator.
 
 use std::fmt;
 
 use config::Config;
-use offload::channel::{Channel, ConfigFault, Random as ChannelRandom, Role};
+use offload::channel::{Channel, ConfigFault, Random as ChannelRandom};
 use offload::in_band::InBand;
 use ports::Ports;
 use session::Random;
-use worker::behind_accelerator::{AcceleratorPort, BehindAccelerator};
-use worker::dpdk::DpdkIo;
+use worker::behind_accelerator::{AcceleratorPort, BehindAccelerator, LinkEnds};
+use worker::dpdk::{DpdkBuf, DpdkIo};
 
 /// The queues of a worker, with ports behind an accelerator.
 pub type AcceleratedIo = BehindAccelerator<DpdkIo>;
@@ -45,27 +45,57 @@ pub fn channel_random() -> Result<(ChannelRandom, u64), AcceleratorError> {
     Ok((Box::new(move |octets| random.fill(octets)), boot))
 }
 
-/// The queues of the worker, and behind them the ports of the accelerator.
-///
-/// # Errors
-/// The key, or what else the channel is made with, cannot be used.
-pub fn behind(io: DpdkIo, config: &Config, ports: &Ports) -> Result<AcceleratedIo, AcceleratorError> {
-    let accelerator = config.accelerator.as_ref().ok_or(AcceleratorError::Port)?;
-    let (port, found) = config.accelerator_port().ok_or(AcceleratorError::Port)?;
-    let mtu = found.mtu.value() as u16;
-    let mac = *ports.macs().get(port.index()).ok_or(AcceleratorError::Port)?;
-    let (random, boot) = channel_random()?;
-    let link = &accelerator.link;
-    let channel = link
-        .channel(Role::Host, mac, mtu, boot)
-        .map_err(AcceleratorError::Key)?;
-    let channel = Channel::new(channel, random).map_err(AcceleratorError::Channel)?;
-    let towards = AcceleratorPort {
-        port,
-        ports: config.ports_behind_accelerator() as u16,
-        mac,
-        vlan: link.vlan_id(),
-        mtu,
-    };
-    Ok(BehindAccelerator::new(io, towards, InBand::new(channel)))
+/// What the workers have of the accelerator, in the order of their numbers.
+pub struct TowardsAccelerator {
+    /// Of this start, for all channels.
+    boot: u64,
+    ends: Vec<LinkEnds<DpdkBuf>>,
+}
+
+impl TowardsAccelerator {
+    /// For as many workers as there are.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn new(config: &Config) -> Result<Self, AcceleratorError> {
+        let (_, boot) = channel_random()?;
+        let ends = LinkEnds::between(config.workers.count.size());
+        Ok(Self { boot, ends })
+    }
+
+    /// The queues of the next worker, and behind them the ports of the accelerator.
+    ///
+    /// # Errors
+    /// The key, or what else the channel is made with, cannot be used.
+    pub fn behind(
+        &mut self,
+        io: DpdkIo,
+        config: &Config,
+        ports: &Ports,
+    ) -> Result<AcceleratedIo, AcceleratorError> {
+        let accelerator = config.accelerator.as_ref().ok_or(AcceleratorError::Port)?;
+        let (port, found) = config.accelerator_port().ok_or(AcceleratorError::Port)?;
+        let mtu = found.mtu.value() as u16;
+        let mac = *ports.macs().get(port.index()).ok_or(AcceleratorError::Port)?;
+        let (random, _) = channel_random()?;
+        let link = &accelerator.link;
+        let workers = config.workers.count.size();
+        let worker = workers - self.ends.len().min(workers);
+        let channel = link
+            .channel_of_worker((worker, workers), mac, mtu, self.boot)
+            .map_err(AcceleratorError::Key)?;
+        let channel = Channel::new(channel, random).map_err(AcceleratorError::Channel)?;
+        let towards = AcceleratorPort {
+            port,
+            ports: config.ports_behind_accelerator() as u16,
+            mac,
+            vlan: link.vlan_id(),
+            mtu,
+        };
+        let io = BehindAccelerator::new(io, towards, InBand::new(channel));
+        Ok(match self.ends.is_empty() {
+            true => io,
+            false => io.with_ends(self.ends.remove(0)),
+        })
+    }
 }

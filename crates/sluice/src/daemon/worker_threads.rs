@@ -19,6 +19,8 @@ use upf::{worker_config, worker_seed};
 use worker::dpdk::{DpdkIo, HostEnd};
 use worker::{Io, Worker, WorkerTables};
 
+#[cfg(feature = "accelerator")]
+use super::accelerator::TowardsAccelerator;
 use super::host::HostPath;
 
 /// What workers are made with, in the order of their numbers.
@@ -164,6 +166,7 @@ pub fn start_workers(
     around: &WorkerSurroundings<'_>,
     workers: Vec<Unstarted>,
 ) -> Result<Vec<WorkerThread>, String> {
+    let mut towards = towards_accelerator(around.config)?;
     let start = |(place, unstarted): (usize, Unstarted)| {
         let Unstarted {
             config: own,
@@ -178,12 +181,12 @@ pub fn start_workers(
             idle,
             wakes: around.wakes.of(place),
         };
-        match &around.config.accelerator {
+        match &mut towards {
             None => Ok(worker_thread(eal, around, thread_config, move || {
                 Worker::with_tables(own, tables.end()?, io, link)
             })),
-            Some(_) => {
-                let io = behind_accelerator(io, around)?;
+            Some(towards) => {
+                let io = behind_accelerator(towards, io, around)?;
                 Ok(worker_thread(eal, around, thread_config, move || {
                     Worker::with_tables(own, tables.end()?, io, link)
                 }))
@@ -204,18 +207,37 @@ fn worker_thread<I: Io + 'static>(
     WorkerThread::start(eal, clock, config, halt, worker, |_| false)
 }
 
+/// What the workers have of the accelerator; `None` without one.
+#[cfg(feature = "accelerator")]
+fn towards_accelerator(config: &Config) -> Result<Option<TowardsAccelerator>, String> {
+    let of = |_| TowardsAccelerator::new(config).map_err(|error| error.to_string());
+    config.accelerator.as_ref().map(of).transpose()
+}
+
 #[cfg(feature = "accelerator")]
 fn behind_accelerator(
+    towards: &mut TowardsAccelerator,
     io: DpdkIo,
     around: &WorkerSurroundings<'_>,
 ) -> Result<super::accelerator::AcceleratedIo, String> {
-    super::accelerator::behind(io, around.config, around.ports).map_err(|error| error.to_string())
+    let io = towards.behind(io, around.config, around.ports);
+    io.map_err(|error| error.to_string())
 }
 
 /// There are no accelerators in this program.
 #[cfg(not(feature = "accelerator"))]
-fn behind_accelerator(_: DpdkIo, _: &WorkerSurroundings<'_>) -> Result<DpdkIo, String> {
-    Err("accelerator: this program was built without accelerators (feature `accelerator`)".into())
+fn towards_accelerator(config: &Config) -> Result<Option<()>, String> {
+    match config.accelerator {
+        None => Ok(None),
+        Some(_) => {
+            Err("accelerator: this program was built without accelerators (feature `accelerator`)".into())
+        }
+    }
+}
+
+#[cfg(not(feature = "accelerator"))]
+fn behind_accelerator(_: &mut (), io: DpdkIo, _: &WorkerSurroundings<'_>) -> Result<DpdkIo, String> {
+    Ok(io)
 }
 
 /// What each worker does when there is nothing to do.

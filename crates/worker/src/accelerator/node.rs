@@ -1,8 +1,10 @@
 //! The node: an engine, the agent that its host drives in-band, and the exceptions between the two. One thread owns it.
 //!
-//! All that the host sends comes in by one port: control frames of the channel, and exception frames. A poll takes
-//! these first, then lets the agent carry out requests and the engine pass packets, and sends what is for the host:
-//! control frames before all others, exceptions, and behind them a marker if flows were put that came with packets.
+//! All that the host sends comes in by one port: control frames of its channels, one for each of its workers, and
+//! exception frames. A poll takes these first, then lets the agent carry out requests and the engine pass packets, and
+//! sends what is for the host: control frames before all others, exceptions, and behind them a marker if flows were put
+//! that came with packets. Exceptions, questions and markers are one stream, of which the host says itself which worker
+//! is to have what; a marker is back when all workers in contact have sent it back.
 
 mod answers;
 mod config;
@@ -16,7 +18,7 @@ use core::time::Duration;
 use flow::Nanos;
 use flow::contract::{Epoch, Refusal};
 use flow::table_backend::TableBackend;
-use offload::channel::{Channel, MAX_MTU, Random, Role};
+use offload::channel::{self, Channel, ChannelConfig, ConfigFault, MAX_MTU, Random, Role};
 use offload::exception::{Class, MAX_HOPS, Marker, Reason, ReplayWindow, Send, Through};
 use offload::in_band::{Agent, greeting};
 use packet::PacketBuf;
@@ -24,7 +26,7 @@ use packet::PacketBuf;
 pub use self::config::{NodeConfig, NodeError};
 use self::frames::{Envelope, HostFrame, Said};
 pub use self::stats::NodeStats;
-pub use self::view::NodeView;
+pub use self::view::{ChannelView, NodeView};
 use crate::accelerator::engine::Engine;
 use crate::accelerator::engine_tables::EngineTables;
 use crate::accelerator::exceptions::Exception;
@@ -53,20 +55,31 @@ pub struct Node<I: Io> {
 struct HostLink<I: Io> {
     agent: Agent<TableBackend<EngineTables<I>>>,
     host_mtu: usize,
-    /// How many contacts there were when the agent last worked.
-    contacts: u64,
-    /// Of this contact.
-    replay: ReplayWindow,
+    /// By channel.
+    workers: Vec<FarWorker>,
+    /// The life of what is held, when the agent last worked.
+    epoch: Epoch,
     /// The number of the next marker, from 1. Flows that are put until it is sent settle with it.
     marker: u64,
     /// Whether there are such flows.
     is_marker_due: bool,
-    /// The last marker that came back.
+    /// The last marker that came back from all workers.
     echoed: u64,
     /// When another marker is sent if the last one has not come back.
     marker_again: Nanos,
     stats: NodeStats,
     scratch: Vec<u8>,
+}
+
+/// A worker of the host, at the other end of its channel.
+#[derive(Default)]
+struct FarWorker {
+    /// How many contacts there were when the agent last worked.
+    contacts: u64,
+    /// Of this contact.
+    replay: ReplayWindow,
+    /// The last marker that came back from it.
+    echoed: u64,
 }
 
 impl<I: Io> Node<I> {
@@ -88,12 +101,13 @@ impl<I: Io> Node<I> {
         let tables = EngineTables::new(Engine::new(engine, io)?);
         let backend = TableBackend::new(capabilities, Epoch(1), tables);
         (channel.role, channel.capabilities) = (Role::Accelerator, greeting(&backend)?);
+        let epoch = flow::contract::Backend::epoch(&backend);
         Ok(Self {
             link: HostLink {
                 agent: Agent::new(Channel::new(channel, random)?, backend),
                 host_mtu,
-                contacts: 0,
-                replay: ReplayWindow::default(),
+                workers: vec![FarWorker::default()],
+                epoch,
                 marker: 1,
                 is_marker_due: false,
                 echoed: 0,
@@ -105,6 +119,25 @@ impl<I: Io> Node<I> {
             out: Batch::new(),
             classes: Vec::with_capacity(BURST),
         })
+    }
+
+    /// The same for a host with several workers: `random` of each channel beside the first one. Channels beyond 256 are
+    /// left out.
+    ///
+    /// # Errors
+    /// See [`NodeError`].
+    pub fn with_channels(mut self, random: impl IntoIterator<Item = Random>) -> Result<Self, ConfigFault> {
+        let first = self.link.agent.channel().config().clone();
+        for (number, random) in (first.channel..=u8::MAX).skip(1).zip(random) {
+            let config = ChannelConfig {
+                channel: number,
+                ..first.clone()
+            };
+            let channel = Channel::new(config, random)?;
+            self.link.agent = self.link.agent.with_channel(channel);
+            self.link.workers.push(FarWorker::default());
+        }
+        Ok(self)
     }
 
     /// Works for a moment: what the host has sent, a burst of each port of the network, and what is for the host.
@@ -127,13 +160,14 @@ impl<I: Io> Node<I> {
     }
 
     /// Whether there is contact with a host. Without it all packets are exceptions.
-    pub const fn is_served(&self) -> bool {
+    pub fn is_served(&self) -> bool {
         self.link.agent.is_served()
     }
 
     /// When a poll has something to do at the latest, if no frame comes.
     pub fn deadline(&self) -> Nanos {
-        self.link.agent.channel().deadline()
+        let all = self.link.agent.all_channels().map(Channel::deadline);
+        all.min().unwrap_or(Nanos::MAX)
     }
 
     /// Counters of what is between node and host.
@@ -192,17 +226,21 @@ impl<I: Io> Node<I> {
     /// What finds no room is sent again later.
     fn send_control(&mut self, now: Nanos) -> u64 {
         let link = &mut self.link;
-        while !self.out.is_full() && link.agent.channel_mut().poll_transmit(now, &mut link.scratch) {
-            let buf = link.agent.backend_mut().tables_mut().engine_mut().alloc();
-            let frame = buf.and_then(|mut buf| frames::fill(&mut buf, &link.scratch).then_some(buf));
-            match frame {
-                Some(frame) => drop(self.out.push(frame)),
-                None => link.stats.control_lost += 1,
+        let mut all = 0;
+        for place in 0..link.agent.channels() {
+            while !self.out.is_full() && link.next_control(place, now) {
+                let buf = link.engine_mut().alloc();
+                let frame = buf.and_then(|mut buf| frames::fill(&mut buf, &link.scratch).then_some(buf));
+                match frame {
+                    Some(frame) => drop(self.out.push(frame)),
+                    None => link.stats.control_lost += 1,
+                }
             }
+            let (sent, left) = link.transmit(&mut self.out);
+            link.stats.control_lost += left as u64;
+            all += sent;
         }
-        let (sent, left) = link.transmit(&mut self.out);
-        link.stats.control_lost += left as u64;
-        sent
+        all
     }
 
     /// A frame that finds no room is lost: what it asks about goes to the host when its time is over.
@@ -305,15 +343,21 @@ impl<I: Io> HostLink<I> {
         self.agent.backend_mut().tables_mut().engine_mut()
     }
 
-    /// The addresses of exception frames; `None` without contact.
+    /// The addresses of exception frames; `None` without contact. All workers of the host have the same.
     fn envelope(&self) -> Option<Envelope> {
-        let channel = self.agent.channel();
+        let channel = self.agent.all_channels().find(|channel| channel.is_up())?;
         let config = channel.config();
         Some(Envelope {
             own: config.own_mac,
             host: channel.peer_mac()?,
             vlan: config.vlan,
         })
+    }
+
+    /// The next control frame of the channel at a place, to be sent, is there to be read.
+    fn next_control(&mut self, place: usize, now: Nanos) -> bool {
+        let channel = self.agent.channel_at_mut(place);
+        channel.is_some_and(|channel| channel.poll_transmit(now, &mut self.scratch))
     }
 
     /// Lets the agent work. What it was given of the network counts when nothing more comes.
@@ -323,9 +367,20 @@ impl<I: Io> HostLink<I> {
         if self.agent.stats().requests == requests {
             flow::table_backend::BackendTables::fence_node(self.agent.backend_mut().tables_mut());
         }
-        if self.contacts != self.agent.stats().contacts {
-            self.contacts = self.agent.stats().contacts;
-            self.replay = ReplayWindow::default();
+        for (place, worker) in self.workers.iter_mut().enumerate().take(self.agent.channels()) {
+            let contacts = self.agent.contacts_by(place);
+            if contacts != worker.contacts {
+                // What is marked already has not gone to it.
+                *worker = FarWorker {
+                    contacts,
+                    replay: ReplayWindow::default(),
+                    echoed: self.marker - 1,
+                };
+            }
+        }
+        let epoch = flow::contract::Backend::epoch(self.agent.backend());
+        if epoch != self.epoch {
+            self.epoch = epoch;
             self.engine_mut().give_up_asking(now);
             self.engine_mut().give_up_settling();
         }
@@ -347,14 +402,13 @@ impl<I: Io> HostLink<I> {
             return false;
         }
         self.stats.control += 1;
-        // What is discarded is counted there.
         if !frame.is_chained() {
-            let _ = self.agent.channel_mut().receive(frame.data(), now);
+            receive(&mut self.agent, frame.data(), now);
         } else if frame.len() <= MAX_CONTROL {
             self.scratch.clear();
             let octets = &mut self.scratch;
             frame.for_each_part(&mut |part| octets.extend_from_slice(part));
-            let _ = self.agent.channel_mut().receive(&self.scratch, now);
+            receive(&mut self.agent, &self.scratch, now);
         }
         true
     }
@@ -367,34 +421,49 @@ impl<I: Io> HostLink<I> {
             // It is longer than a buffer can be read at once.
             false => &[],
         };
-        let channel = self.agent.channel();
-        let said = frames::read(octets, channel.config().channel, |octets, mac| {
-            channel.verifies(octets, mac)
-        });
+        // Which worker's it is, says the octet behind version and type.
+        let number = octets.get(2).copied().unwrap_or_default();
+        let place = self.agent.place_of(number);
+        let Some((place, channel)) = place.and_then(|place| Some((place, self.agent.channel_at(place)?)))
+        else {
+            self.stats.malformed += 1;
+            return;
+        };
+        let said = frames::read(octets, number, |octets, mac| channel.verifies(octets, mac));
         match said {
             None => self.stats.malformed += 1,
             Some(Said::Forged) => self.stats.forged += 1,
-            Some(Said::Marker(marker)) => self.take_echo(marker.number, now),
+            Some(Said::Marker(marker)) => self.take_echo(place, marker.number, now),
             Some(Said::Send(send)) => self.send(frame, begin, &send, now),
             Some(Said::Through(through, header)) => {
-                self.pass_through(frame, begin + header, &through, now);
+                self.pass_through(place, frame, begin + header, &through, now);
             }
             Some(Said::Answers(header, answers)) => {
-                if self.is_new(header.counter) {
+                if self.is_new(place, header.counter) {
                     self.stats.answers += 1;
-                    answers::follow(&mut self.agent, &mut self.stats, answers, now);
+                    answers::follow((&mut self.agent, place), &mut self.stats, answers, now);
                 }
             }
         }
     }
 
-    /// Only what was sent comes back, each marker once: an earlier one says nothing new.
-    fn take_echo(&mut self, number: u64, now: Nanos) {
-        if number > self.echoed && number < self.marker {
-            self.echoed = number;
+    /// Only what was sent comes back, each marker once from each worker: an earlier one says nothing new.
+    fn take_echo(&mut self, place: usize, number: u64, now: Nanos) {
+        let Some(worker) = self.workers.get_mut(place) else {
+            return;
+        };
+        if number <= worker.echoed || number >= self.marker {
+            return;
+        }
+        worker.echoed = number;
+        let workers = self.workers.iter().enumerate();
+        let served = workers.filter(|(place, _)| self.agent.is_served_by(*place));
+        let by_all = served.map(|(_, worker)| worker.echoed).min().unwrap_or(number);
+        if by_all > self.echoed {
+            self.echoed = by_all;
             self.stats.echoes += 1;
-            self.engine_mut().marker_echoed(number as u32);
-            self.engine_mut().settled(number as u32, now);
+            self.engine_mut().marker_echoed(by_all as u32);
+            self.engine_mut().settled(by_all as u32, now);
         }
     }
 
@@ -409,21 +478,24 @@ impl<I: Io> HostLink<I> {
     }
 
     /// Whether an authentic frame is of this contact, and was not there before.
-    fn is_new(&mut self, counter: u64) -> bool {
+    fn is_new(&mut self, place: usize, counter: u64) -> bool {
+        let is_served = self.agent.is_served_by(place);
+        let channel = self.agent.channel_at(place);
+        let contacts = channel.map(|channel| channel.stats().contacts);
+        let worker = self.workers.get_mut(place).filter(|_| is_served);
         // A contact of which the agent does not know yet begins with nothing.
-        let is_of_contact = self.agent.is_served() && self.agent.channel().stats().contacts == self.contacts;
-        if !is_of_contact {
+        let Some(worker) = worker.filter(|worker| contacts == Some(worker.contacts)) else {
             self.stats.forged += 1;
             return false;
-        }
-        let is_new = self.replay.take(counter);
+        };
+        let is_new = worker.replay.take(counter);
         self.stats.replayed += u64::from(!is_new);
         is_new
     }
 
     /// A packet that brings its flow along, behind `begin` octets: the flow is put, and the packet passes by it.
-    fn pass_through(&mut self, mut frame: I::Buf, begin: usize, through: &Through, now: Nanos) {
-        if !self.is_new(through.counter) {
+    fn pass_through(&mut self, place: usize, mut frame: I::Buf, begin: usize, through: &Through, now: Nanos) {
+        if !self.is_new(place, through.counter) {
             return;
         }
         let is_port = self.engine_mut().is_of_network(through.port);
@@ -433,9 +505,13 @@ impl<I: Io> HostLink<I> {
         }
         frame.set_ingress(through.port);
         let (marker, hops) = (self.marker as u32, through.hops + 1);
+        let owns = self.agent.owns(place, through.session);
         let backend = self.agent.backend_mut();
         backend.tables_mut().settle_with(Some(marker));
-        let put = backend.put_now(through.session, &through.flow, now);
+        let put = match owns {
+            true => backend.put_now(through.session, &through.flow, now),
+            false => Err(Refusal::Missing),
+        };
         backend.tables_mut().settle_with(None);
         let reason = match put {
             Ok(()) => {
@@ -496,6 +572,16 @@ impl<I: Io> HostLink<I> {
             out.clear();
         }
         ((frames - left) as u64, left)
+    }
+}
+
+/// Gives a control frame to its channel. What is discarded is counted there; by the first one, where the host has no
+/// such channel.
+fn receive<B: flow::contract::Backend>(agent: &mut Agent<B>, octets: &[u8], now: Nanos) {
+    let number = channel::channel_of(octets);
+    let place = number.and_then(|number| agent.place_of(number)).unwrap_or(0);
+    if let Some(channel) = agent.channel_at_mut(place) {
+        let _ = channel.receive(octets, now);
     }
 }
 

@@ -2,12 +2,16 @@
 //!
 //! To a worker they are ports like others, numbered behind those that are its own. What the accelerator has found out
 //! about a packet (`Exchange`) is in its buffer's metadata until it is queued to be sent.
+//!
+//! Each worker has a channel, and sends by its own queue. The first one receives for all ([`LinkEnds`]): what is of a
+//! channel goes to its worker, and the others' packets and questions to the workers that own their sessions, in order
+//! ([`Io::take_unsorted`]). A marker goes to all, and comes back from each when what came before it is done there.
 
 use std::collections::VecDeque;
 
 use flow::contract::Flow;
 use flow::{Nanos, PortId, SessionIndex, WorkerId};
-use offload::channel::Discard;
+use offload::channel::{self, Discard};
 use offload::exception::{
     self, Answer, AnswersHeader, AnswersWriter, Class, Exception, FromAccelerator, Marker, Question, Through,
 };
@@ -17,6 +21,8 @@ use packet::{MacAddr, PacketBuf, VlanId};
 use crate::Batch;
 pub use crate::io::accelerator_port_stats::AcceleratorPortStats;
 use crate::io::exchange::{Asked, Exchange};
+pub use crate::io::link_ends::LinkEnds;
+use crate::io::link_ends::{Passed, Sorting};
 use crate::io::{Io, PacketMetadata, Parcel, QueueProgram, Urgency};
 
 /// Bursts that are taken of the port towards the accelerator in a poll: frames of the channel among them must not wait,
@@ -26,6 +32,10 @@ const BURSTS: usize = 32;
 const WAITING: [usize; 3] = [128, 128, 512];
 /// Questions that wait for the worker.
 const QUESTIONS: usize = 1_024;
+/// What the first of several workers has received and has not looked at yet, at most.
+const UNSORTED: usize = 4_096;
+/// What is taken of another worker in a poll.
+const PASSED: usize = 2_048;
 /// The most octets of a frame with answers, behind its EtherType.
 const ANSWERS: u16 = 1_500;
 /// Frames of the channel that are sent in a poll.
@@ -77,6 +87,11 @@ pub struct BehindAccelerator<I: Io> {
     frame: Vec<u8>,
     questions: VecDeque<(Asked, I::Buf)>,
     answers: AnswersWriter,
+    ends: LinkEnds<I::Buf>,
+    /// Of several workers at the first one: packets, questions and markers in the order in which they came.
+    unsorted: VecDeque<Passed<I::Buf>>,
+    /// What the packets are that were given to be sorted.
+    sorting: Vec<Sorting>,
     stats: AcceleratorPortStats,
 }
 
@@ -101,8 +116,18 @@ impl<I: Io> BehindAccelerator<I> {
             frame: Vec::new(),
             questions: VecDeque::with_capacity(QUESTIONS),
             answers: AnswersWriter::default(),
+            ends: LinkEnds::alone(),
+            unsorted: VecDeque::new(),
+            sorting: Vec::new(),
             stats: AcceleratorPortStats::default(),
         }
+    }
+
+    /// The same of one of several workers. Its channel has the number of that of the first one and its own.
+    #[must_use]
+    pub fn with_ends(mut self, ends: LinkEnds<I::Buf>) -> Self {
+        self.ends = ends;
+        self
     }
 
     /// The queues themselves.
@@ -156,28 +181,23 @@ impl<I: Io> BehindAccelerator<I> {
         let is_exception =
             buf.data().get(ethernet - 2..ethernet) == Some(&exception::ETHER_TYPE.to_be_bytes());
         if !is_exception {
-            // What is not for the channel is discarded, and counted there.
-            if self.host.channel_mut().receive(buf.data(), now) == Err(Discard::EtherType) {
-                self.stats.foreign += 1;
-            }
-            return;
+            return self.take_control(buf, now);
         }
         if !self.is_from_peer(buf.data()) {
             self.stats.foreign += 1;
             return;
         }
         match FromAccelerator::read(buf.data().get(ethernet..).unwrap_or_default()) {
-            Ok(FromAccelerator::Exception(header, _)) if header.channel == self.channel() => {
-                self.take_exception(buf, &header);
+            Ok(FromAccelerator::Exception(header, _)) if header.channel == self.first_channel() => {
+                self.take_exception(buf, &header, now);
             }
-            Ok(FromAccelerator::Marker(Marker { number, channel })) if channel == self.channel() => {
-                let before = self.waiting.iter().map(|waiting| waiting.came).collect();
-                self.markers.push_back(Awaited { number, before });
+            Ok(FromAccelerator::Marker(Marker { number, channel })) if channel == self.first_channel() => {
+                self.accept_or_sort(Passed::Marker(number), now);
             }
-            Ok(FromAccelerator::Questions(questions)) if questions.channel == self.channel() => {
+            Ok(FromAccelerator::Questions(questions)) if questions.channel == self.first_channel() => {
                 for question in questions {
                     match question {
-                        Ok(question) => self.take_question(&question),
+                        Ok(question) => self.take_question(&question, now),
                         Err(_) => self.stats.foreign += 1,
                     }
                 }
@@ -186,11 +206,61 @@ impl<I: Io> BehindAccelerator<I> {
         }
     }
 
+    /// Gives a frame to the channel that it is of. What is not for it is discarded, and counted there.
+    fn take_control(&mut self, buf: I::Buf, now: Nanos) {
+        if self.ends.has_others() && self.ends.is_first() {
+            let number = channel::channel_of(buf.data());
+            let worker = number.and_then(|number| number.checked_sub(self.first_channel()));
+            let worker = worker.map_or(0, usize::from);
+            if (1..self.ends.workers).contains(&worker) {
+                let is_given = self.ends.give(worker, Passed::Frame(buf));
+                self.stats.lost += u64::from(!is_given);
+                return;
+            }
+        }
+        if self.host.channel_mut().receive(buf.data(), now) == Err(Discard::EtherType) {
+            self.stats.foreign += 1;
+        }
+    }
+
+    /// With several workers it is asked whose it is.
+    fn accept_or_sort(&mut self, passed: Passed<I::Buf>, now: Nanos) {
+        if !self.ends.has_others() {
+            return self.accept(passed, now);
+        }
+        match self.unsorted.len() < UNSORTED {
+            true => self.unsorted.push_back(passed),
+            false => self.stats.lost += 1,
+        }
+    }
+
+    /// Takes what is for this worker.
+    fn accept(&mut self, passed: Passed<I::Buf>, now: Nanos) {
+        match passed {
+            Passed::Frame(buf) if self.ends.is_first() => self.take(buf, now),
+            Passed::Frame(buf) => self.take_control(buf, now),
+            // The others have contact, and this one has not: it does not know what is there.
+            _ if !self.host.channel().is_up() => self.stats.lost += 1,
+            Passed::Exception(class, exchange, buf) => self.have_wait(class, exchange, buf),
+            Passed::Question(asked, packet) => {
+                self.stats.questions += 1;
+                match self.questions.len() < QUESTIONS {
+                    true => self.questions.push_back((asked, packet)),
+                    false => self.stats.questions_lost += 1,
+                }
+            }
+            Passed::Marker(number) => {
+                let before = self.waiting.iter().map(|waiting| waiting.came).collect();
+                self.markers.push_back(Awaited { number, before });
+            }
+        }
+    }
+
     /// What cannot be looked at comes whole, at once or when its time is over.
-    fn take_question(&mut self, question: &Question<'_>) {
+    fn take_question(&mut self, question: &Question<'_>, now: Nanos) {
         let first = self.inner.ports() as u16;
-        self.stats.questions += 1;
-        if question.port.index() >= self.waiting.len() || self.questions.len() >= QUESTIONS {
+        if question.port.index() >= self.waiting.len() {
+            self.stats.questions += 1;
             self.stats.questions_lost += 1;
             return;
         }
@@ -206,11 +276,17 @@ impl<I: Io> BehindAccelerator<I> {
             known: question.head.len() as u16,
         };
         match packet {
-            Some(packet) => self.questions.push_back((asked, packet)),
+            Some(packet) => self.accept_or_sort(Passed::Question(asked, packet), now),
             None => {
+                self.stats.questions += 1;
                 self.answer(question.number, None);
             }
         }
+    }
+
+    /// The number of the first worker's channel, which all has that is no channel's.
+    fn first_channel(&self) -> u8 {
+        self.channel().wrapping_sub(self.ends.worker as u8)
     }
 
     fn channel(&self) -> u8 {
@@ -234,30 +310,41 @@ impl<I: Io> BehindAccelerator<I> {
         is_to_us && is_of_vlan && peer.is_some_and(|peer| from == Some(&peer.0))
     }
 
-    fn take_exception(&mut self, mut buf: I::Buf, header: &Exception) {
+    fn take_exception(&mut self, mut buf: I::Buf, header: &Exception, now: Nanos) {
         let in_front = self.ethernet_len() + Exception::LEN;
         let first = self.inner.ports() as u16;
-        let Some(waiting) = self.waiting.get_mut(header.port.index()) else {
+        if header.port.index() >= self.waiting.len() {
             self.stats.foreign += 1;
             return;
-        };
-        let class = header.class as usize;
-        if waiting.by_class[class] >= WAITING[class]
-            || !buf.trim_front(in_front)
-            || !buf.truncate(header.length.into())
-        {
+        }
+        if !buf.trim_front(in_front) || !buf.truncate(header.length.into()) {
             self.stats.lost += 1;
             return;
         }
-        if let Some(count) = self.stats.exceptions.get_mut(header.reason.index()) {
-            *count += 1;
-        }
         buf.set_ingress(PortId(first + header.port.0));
         let (reason, hops) = (header.reason, header.hops);
-        buf.set_charge(Exchange { reason, hops }.to_charge());
+        self.accept_or_sort(
+            Passed::Exception(header.class, Exchange { reason, hops }, buf),
+            now,
+        );
+    }
+
+    /// A packet of one of the accelerator's ports waits until the worker takes it, if there is room.
+    fn have_wait(&mut self, class: Class, exchange: Exchange, mut buf: I::Buf) {
+        let number = buf.ingress().index().wrapping_sub(self.inner.ports());
+        let waiting = self.waiting.get_mut(number);
+        let room = class as usize;
+        let Some(waiting) = waiting.filter(|waiting| waiting.by_class[room] < WAITING[room]) else {
+            self.stats.lost += 1;
+            return;
+        };
+        if let Some(count) = self.stats.exceptions.get_mut(exchange.reason.index()) {
+            *count += 1;
+        }
+        buf.set_charge(exchange.to_charge());
         waiting.came += 1;
-        waiting.by_class[class] += 1;
-        waiting.packets.push_back((header.class, buf));
+        waiting.by_class[room] += 1;
+        waiting.packets.push_back((class, buf));
     }
 
     /// Sends markers back behind everything that came before them. Of what the worker has taken of a port, some may
@@ -389,6 +476,7 @@ impl<I: Io> Io for BehindAccelerator<I> {
     }
 
     fn choose_queues(&mut self, port: PortId, program: &QueueProgram) {
+        // Without a program all frames of the port towards the accelerator come to the first queue.
         if self.behind(port).is_none() && port != self.config.port {
             self.inner.choose_queues(port, program);
         }
@@ -514,16 +602,30 @@ impl<I: Io> Io for BehindAccelerator<I> {
             let mut raw = std::mem::take(&mut self.raw);
             self.inner.rx(self.config.port, &mut raw);
             let is_full = raw.is_full();
-            raw.drain().for_each(|buf| self.take(buf, now));
+            match self.ends.is_first() {
+                true => raw.drain().for_each(|buf| self.take(buf, now)),
+                // It came to another queue than the first.
+                false => raw.drain().for_each(|buf| {
+                    let is_given = self.ends.give(0, Passed::Frame(buf));
+                    self.stats.lost += u64::from(!is_given);
+                }),
+            }
             self.raw = raw;
             if !is_full {
                 break;
+            }
+        }
+        if self.ends.has_others() {
+            for _ in 0..PASSED {
+                let Some(passed) = self.ends.take() else { break };
+                self.accept(passed, now);
             }
         }
         if !self.host.channel().is_up() {
             self.counter = 0;
             self.markers.clear();
             self.questions.clear();
+            self.unsorted.clear();
             self.answers = AnswersWriter::default();
         }
     }
@@ -532,6 +634,56 @@ impl<I: Io> Io for BehindAccelerator<I> {
         self.end_answers();
         self.send_channel(now);
         self.flush();
+    }
+
+    fn passed_on(&self) -> u64 {
+        self.ends.given
+    }
+
+    fn take_unsorted(&mut self, out: &mut Batch<I::Buf>, now: Nanos) {
+        self.sorting.clear();
+        while !out.is_full()
+            && let Some(passed) = self.unsorted.pop_front()
+        {
+            match passed {
+                Passed::Marker(number) if out.is_empty() => {
+                    for worker in 1..self.ends.workers {
+                        // One that is lost is followed by another one.
+                        let _ = self.ends.give(worker, Passed::Marker(number));
+                    }
+                    self.accept(Passed::Marker(number), now);
+                }
+                // It goes behind what was before it.
+                Passed::Marker(number) => {
+                    self.unsorted.push_front(Passed::Marker(number));
+                    break;
+                }
+                Passed::Exception(class, exchange, buf) => {
+                    self.sorting.push(Sorting::Exception(class, exchange));
+                    let _ = out.push(buf);
+                }
+                Passed::Question(asked, buf) => {
+                    self.sorting.push(Sorting::Question(asked));
+                    let _ = out.push(buf);
+                }
+                Passed::Frame(_) => {}
+            }
+        }
+    }
+
+    fn sort(&mut self, packets: &mut Batch<I::Buf>, owners: &[WorkerId], now: Nanos) {
+        let sorting = std::mem::take(&mut self.sorting);
+        for ((buf, what), owner) in packets.drain().zip(&sorting).zip(owners) {
+            let passed = what.passed(buf);
+            match owner.index() {
+                0 => self.accept(passed, now),
+                worker => {
+                    let is_given = self.ends.give(worker, passed);
+                    self.stats.lost += u64::from(!is_given);
+                }
+            }
+        }
+        self.sorting = sorting;
     }
 
     fn take_questions(&mut self, out: &mut Batch<I::Buf>, asked: &mut Vec<Asked>) {

@@ -1,6 +1,7 @@
 //! Where each session is, and the requests that move it.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use flow::contract::{
     Backend, Event, FlowOp, Notice, Object, ObjectId, Outcome, QueueTokens, Refusal, Reply, Request, Subject,
@@ -13,7 +14,7 @@ use rules::network::Network;
 use super::counter_places::{AtHome, CounterPlaces};
 use super::eligibility::{NetworkNeeds, can_leave};
 use super::objects::{bounded_counters, meters, objects, queues_object};
-use super::of_sessions::{add_to_group, metered, number_of_queues, queued, seconds, since};
+use super::of_sessions::{add_to_group, are_in_share, metered, number_of_queues, queued, seconds, since};
 use super::policy::{OffloadPolicy, PassingPacket};
 use super::queues::{HomeQueues, node_of};
 use super::stays::Stays;
@@ -22,6 +23,8 @@ use crate::sessions::Sessions;
 
 /// Requests that one session may need.
 const RESERVE: usize = 1024;
+/// How long a session stays that the accelerator has of another worker: the bucket's move ends soon.
+const ELSEWHERE: Duration = Duration::from_secs(1);
 
 /// What was counted of sessions that leave and come, since the start; gauges are of now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,6 +96,8 @@ struct Move {
     /// Replies that are to come before the next step.
     awaited: u16,
     is_refused: bool,
+    /// The accelerator has it of another worker, which it comes from.
+    is_elsewhere: bool,
     /// It is to come home as soon as it has left.
     is_recalled: bool,
     /// It is among those that come home, or whose counts are asked for, as soon as there is room.
@@ -190,6 +195,8 @@ pub(crate) struct Household<'a> {
 #[derive(Debug)]
 pub(crate) struct Homes {
     policy: OffloadPolicy,
+    /// How many workers share the accelerator's room for queues.
+    workers: usize,
     homes: Box<[Home]>,
     moves: HashMap<SessionIndex, Move>,
     /// The number of the last way.
@@ -204,10 +211,11 @@ pub(crate) struct Homes {
 }
 
 impl Homes {
-    /// All at home, with an index below `sessions`.
-    pub fn new(sessions: usize, policy: OffloadPolicy) -> Self {
+    /// All at home, with an index below `sessions`, of one of this number of workers.
+    pub fn new(sessions: usize, (policy, workers): (OffloadPolicy, u16)) -> Self {
         Self {
             policy,
+            workers: usize::from(workers.max(1)),
             homes: vec![Home::default(); sessions].into(),
             moves: HashMap::new(),
             ways: 0,
@@ -324,6 +332,16 @@ impl Homes {
         let verdict = match seconds(now) < home.stays_until {
             true => Err(Stays::Refused),
             false if self.moves.len() >= most || session.0 >= can.sessions => Err(Stays::Capability),
+            false
+                if !are_in_share(
+                    number_of_queues(session, sessions),
+                    self.queues_away,
+                    &can,
+                    self.workers,
+                ) =>
+            {
+                Err(Stays::Queues)
+            }
             false => can_leave(slot, &can, network),
         };
         match verdict {
@@ -422,7 +440,11 @@ impl Homes {
 
     /// Has a session stay for a while when it has come home.
     pub fn keep(&mut self, session: SessionIndex, now: Nanos) {
-        let until = seconds(now + self.policy.stays_for);
+        self.keep_for(session, self.policy.stays_for, now);
+    }
+
+    fn keep_for(&mut self, session: SessionIndex, time: Duration, now: Nanos) {
+        let until = seconds(now + time.min(self.policy.stays_for));
         if let Some(home) = self.homes.get_mut(session.index()) {
             home.stays_until = until.max(seconds(now) + 1);
         }
@@ -606,6 +628,7 @@ impl Homes {
             Purpose::Give(_) => {
                 way.awaited = way.awaited.saturating_sub(1);
                 way.is_refused |= outcome.is_err();
+                way.is_elsewhere |= outcome == Err(Refusal::Exists);
                 if way.awaited == 0 {
                     self.given(session, household, backend, now);
                 }
@@ -653,7 +676,10 @@ impl Homes {
         let (is_refused, is_recalled, number) = (way.is_refused, way.is_recalled, way.number);
         if is_refused {
             self.stats.refused += 1;
-            self.keep(session, now);
+            match way.is_elsewhere {
+                true => self.keep_for(session, ELSEWHERE, now),
+                false => self.keep(session, now),
+            }
         }
         let slot = household.sessions.at(session);
         if is_refused || is_recalled || slot.is_none() || (household.waits)(session) {

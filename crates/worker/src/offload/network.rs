@@ -8,7 +8,8 @@ use std::net::IpAddr;
 
 use flow::contract::{
     Actions, Adjacency, Backend, Capabilities, FlowOp, Instance, InstanceUses, Mss, Object, ObjectId,
-    OwnAddress, PathMtu, QfiMark, QueueRoom, Request, Route, RoutePrefix, RouteTarget, Subject, TooLong,
+    Outcome, OwnAddress, PathMtu, QfiMark, QueueRoom, Refusal, Request, Route, RoutePrefix, RouteTarget,
+    Subject, TooLong,
 };
 use flow::{AdjacencyId, InstanceId, OpId, PortId};
 use packet::{MacAddr, Qfi};
@@ -200,10 +201,12 @@ impl NetworkObjects {
     }
 
     /// Takes the reply to a request; whether it was one about the node.
-    pub fn take_reply(&mut self, id: OpId, is_done: bool) -> bool {
+    pub fn take_reply(&mut self, id: OpId, outcome: &Result<Outcome, Refusal>) -> bool {
         if id.0 & OF_NODE == 0 {
             return false;
         }
+        // What another worker has taken away is not there any more.
+        let is_done = matches!(outcome, Ok(_) | Err(Refusal::Missing));
         self.refused += u64::from(!is_done);
         if self.fence == Some(id) {
             self.fence = None;

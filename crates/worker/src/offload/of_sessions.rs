@@ -1,5 +1,6 @@
 //! What sessions have that leave and come, and what is counted between.
 
+use flow::contract::Capabilities;
 use flow::{BlockRef, Blocks, Direction, Nanos, SessionIndex, UrrCount};
 
 use crate::sessions::Sessions;
@@ -45,6 +46,13 @@ pub(super) fn number_of_queues(session: SessionIndex, sessions: &Sessions) -> us
         .into_iter()
         .filter_map(|direction| slot.image.egress_queues(direction));
     plans.map(|plan| plan.queues.len()).sum()
+}
+
+/// Whether more queues are within a worker's share of the accelerator's, with those that are away. A worker that is
+/// alone asks for them.
+pub(super) fn are_in_share(more: usize, away: usize, can: &Capabilities, workers: usize) -> bool {
+    let room = can.queues.filter(|_| workers > 1 && more > 0);
+    room.is_none_or(|room| away + more <= room.queues as usize / workers)
 }
 
 /// What was counted between two moments.

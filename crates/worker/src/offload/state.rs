@@ -16,8 +16,12 @@ pub(crate) struct Offload {
 }
 
 impl Offload {
-    /// All sessions at home.
-    pub fn new(sessions: usize, policy: OffloadPolicy, (own_ports, macs): (usize, &[MacAddr])) -> Self {
+    /// All sessions at home, of a worker that shares the accelerator with as many others as there are workers.
+    pub fn new(
+        sessions: usize,
+        policy: (OffloadPolicy, u16),
+        (own_ports, macs): (usize, &[MacAddr]),
+    ) -> Self {
         Self {
             homes: Homes::new(sessions, policy),
             network: NetworkObjects::new(own_ports, macs),

@@ -29,9 +29,6 @@ impl<I: Io> Worker<I> {
     /// Takes what the accelerator reports, and gives it what it lacks of the network.
     #[cold]
     pub(super) fn work_offload(&mut self, now: Nanos) {
-        let backlog = &self.backlog;
-        let waiting = |port| backlog.waiting(port);
-        self.ports.io.poll_accelerator(now, &waiting);
         let (Some(offload), Some(accelerator)) = (&mut self.offload, self.ports.io.accelerator()) else {
             return;
         };
@@ -57,7 +54,7 @@ impl<I: Io> Worker<I> {
                     offload.network.begin(&self.config.network, &can);
                 }
                 Notice::Event(Event::Unreachable) => offload.network.lose(),
-                Notice::Reply(reply) if offload.network.take_reply(reply.id, reply.outcome.is_ok()) => {
+                Notice::Reply(reply) if offload.network.take_reply(reply.id, &reply.outcome) => {
                     continue;
                 }
                 _ => {}

@@ -210,7 +210,7 @@ impl<I: Io> Worker<I> {
             offload: config.offload.clone().map(|policy| {
                 Box::new(Offload::new(
                     config.max_sessions,
-                    policy,
+                    (policy, config.workers),
                     (own_ports, &config.macs),
                 ))
             }),
@@ -302,6 +302,11 @@ impl<I: Io> Worker<I> {
             network_refused: offload.network.refused(),
             ..offload.homes.stats()
         }
+    }
+
+    /// What it has given to other workers beside packets that it has handed over, since its start.
+    pub fn passed_on(&self) -> u64 {
+        self.ports.io.passed_on()
     }
 
     /// The accelerator behind which some of its ports are, if there is one.

@@ -3,6 +3,7 @@
 
 mod accelerated;
 mod accelerated_queues;
+mod accelerated_workers;
 mod accelerator;
 mod accelerator_bounds;
 mod accelerator_oracle;

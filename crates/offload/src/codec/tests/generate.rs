@@ -721,6 +721,8 @@ pub fn message() -> impl Strategy<Value = Message> {
             false => notice.into(),
         }),
         1 => capabilities().prop_map(Message::Capabilities),
-        1 => any::<u8>().prop_map(|flags| Message::HostCapabilities(HostCapabilities::of_flags(flags))),
+        1 => (any::<u8>(), 1..=HostCapabilities::MOST_CHANNELS).prop_map(|(flags, channels)| {
+            Message::HostCapabilities(HostCapabilities::of_flags(flags).with_channels(channels))
+        }),
     ]
 }

@@ -694,6 +694,10 @@ fn capabilities() -> Vec<(&'static str, Message)> {
             "host-capabilities",
             Message::HostCapabilities(HostCapabilities::new(true)),
         ),
+        (
+            "host-capabilities-channels",
+            Message::HostCapabilities(HostCapabilities::new(true).with_channels(4)),
+        ),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! Questions of a node as frames, and what the answers of its host change.
 
 use flow::Nanos;
+use flow::contract::Refusal;
 use flow::table_backend::TableBackend;
 use offload::exception::{Answer, Answers, Question, QuestionsWriter};
 use offload::in_band::Agent;
@@ -36,17 +37,20 @@ pub(super) fn frames_of(questions: &Questions, channel: u8, mtu: usize, mut send
     }
 }
 
-/// Follows authentic answers: flows are put, and what was kept for them passes behind all of them.
+/// Follows authentic answers of the worker at a place: flows are put, and what was kept for them passes behind all of
+/// them.
 pub(super) fn follow<I: Io>(
-    agent: &mut Agent<TableBackend<EngineTables<I>>>,
+    (agent, place): (&mut Agent<TableBackend<EngineTables<I>>>, usize),
     stats: &mut NodeStats,
     answers: Answers<'_>,
     now: Nanos,
 ) {
-    let backend = agent.backend_mut();
-    backend.tables_mut().engine_mut().pass_reinjected(now);
-    backend.tables_mut().engine_mut().set_answering(true, now);
+    let tables = agent.backend_mut().tables_mut();
+    tables.engine_mut().pass_reinjected(now);
+    tables.engine_mut().set_answering(true, now);
     for answer in answers {
+        let owns = matches!(&answer, Ok((_, Answer::ByFlow(session, _))) if agent.owns(place, *session));
+        let backend = agent.backend_mut();
         let engine = backend.tables_mut().engine_mut();
         match answer {
             Ok((number, Answer::Whole)) => engine.answer_whole(number, now),
@@ -54,7 +58,10 @@ pub(super) fn follow<I: Io>(
                 if !engine.may_put_answered(number, &flow, now) {
                     continue;
                 }
-                let put = backend.put_now(session, &flow, now);
+                let put = match owns {
+                    true => backend.put_now(session, &flow, now),
+                    false => Err(Refusal::Missing),
+                };
                 let engine = backend.tables_mut().engine_mut();
                 match put {
                     Ok(()) => engine.note_answered(),
@@ -64,5 +71,6 @@ pub(super) fn follow<I: Io>(
             Err(_) => stats.malformed += 1,
         }
     }
-    backend.tables_mut().engine_mut().set_answering(false, now);
+    let tables = agent.backend_mut().tables_mut();
+    tables.engine_mut().set_answering(false, now);
 }

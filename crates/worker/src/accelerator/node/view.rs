@@ -1,5 +1,6 @@
 //! What a node shows.
 
+use offload::channel::Channel;
 use offload::exception::Reason;
 use packet::MacAddr;
 
@@ -15,9 +16,11 @@ use crate::view::EgressCounts;
 pub struct NodeView {
     /// Its host, while there is contact.
     pub host: Option<MacAddr>,
-    /// Contacts with a host.
+    /// Contacts with a host, of all channels.
     pub contacts: u64,
-    /// Frames of the host's port that the channel has discarded.
+    /// The channels that the host has, one for each of its workers.
+    pub channels: Vec<ChannelView>,
+    /// Frames of the host's port that the channels have discarded.
     pub discarded: u64,
     /// What a worker counts, too; `None` before the first poll.
     pub path: Option<Stats>,
@@ -45,15 +48,53 @@ pub struct NodeView {
     pub queues: Option<EgressCounts>,
 }
 
+/// A channel to a worker of the host, and what it has counted since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelView {
+    /// Its number.
+    pub channel: u8,
+    /// Whether there is contact.
+    pub is_up: bool,
+    /// Contacts.
+    pub contacts: u64,
+    /// Sessions that it has given.
+    pub sessions: usize,
+    /// Requests that were carried out, or refused.
+    pub requests: u64,
+    /// Frames that were sent again.
+    pub retransmissions: u64,
+    /// Frames that were discarded.
+    pub discarded: u64,
+}
+
 impl<I: Io> Node<I> {
+    fn channel_views(&self) -> Vec<ChannelView> {
+        let agent = self.agent();
+        let view = |(place, channel): (usize, &Channel)| ChannelView {
+            channel: channel.config().channel,
+            is_up: agent.is_served_by(place),
+            contacts: agent.contacts_by(place),
+            sessions: match agent.channels() {
+                1 => agent.backend().sessions(),
+                _ => agent.sessions_by(place),
+            },
+            requests: agent.requests_by(place),
+            retransmissions: channel.stats().retransmissions,
+            discarded: channel.stats().discards.iter().sum(),
+        };
+        agent.all_channels().enumerate().map(view).collect()
+    }
+
     /// What it shows.
     pub fn view(&self) -> NodeView {
-        let (agent, channel) = (self.agent(), self.agent().channel());
+        let agent = self.agent();
+        let discards = agent.all_channels().flat_map(|channel| channel.stats().discards);
         let engine = self.engine().stats();
         NodeView {
-            host: channel.peer_mac().filter(|_| self.is_served()),
+            host: agent.all_channels().find_map(|channel| channel.peer_mac()),
             contacts: agent.stats().contacts,
-            discarded: channel.stats().discards.iter().sum(),
+            channels: self.channel_views(),
+            discarded: discards.sum(),
             path: Some(engine.path.clone()),
             exceptions: *engine.exceptions,
             exceptions_lost: engine.exceptions_lost,
