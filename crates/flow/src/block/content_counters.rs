@@ -17,7 +17,7 @@ use super::UrrCount;
 use super::allocator::LineAllocator;
 use super::content_totals::ContentTotals;
 use crate::prefetch;
-use crate::slab::{OutOfMemory, Slab};
+use crate::slab::{OutOfMemory, Slab, in_huge_pages};
 use crate::{ContentId, Direction, Nanos, SessionIndex};
 
 /// What a session counted of one content, since that was last taken.
@@ -150,7 +150,7 @@ impl ContentCounters {
             lines: Slab::new(lines)?,
             contents: Slab::new(lines)?,
             allocator: LineAllocator::new(lines),
-            runs: vec![Run::default(); if lines == 0 { 0 } else { sessions }].into(),
+            runs: in_huge_pages(if lines == 0 { 0 } else { sessions }, |_| Run::default()),
             totals: match lines {
                 0 => ContentTotals::default(),
                 _ => ContentTotals::new(),

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use flow::slab::in_huge_pages;
 use flow::{BlockRef, Blocks, SessionIndex, TokenLevel, Verdict, prefetch};
 use packet::DropReason;
 use rules::classifier::{Classifier, Side};
@@ -121,7 +122,7 @@ impl Sessions {
         content_counters: usize,
     ) -> Result<Self, flow::slab::OutOfMemory> {
         Ok(Self {
-            slots: (0..max_sessions).map(|_| None).collect(),
+            slots: in_huge_pages(max_sessions, |_| None),
             tunnels: FixedMap::new(WorkerConfig::tunnels(own)),
             // One address of each family; a few have more.
             addresses: UeMap::new(WorkerConfig::addresses(own)),

@@ -5,6 +5,7 @@
 
 use dpi::{HostName, PathStart};
 use flow::SessionIndex;
+use flow::slab::in_huge_pages;
 
 use super::flow_records::{FlowRecords, RecordPlace};
 use super::host_pool::{HostPlace, HostPool};
@@ -35,7 +36,7 @@ impl HostShares {
         let records_of_block = records.div_ceil(blocks.max(1)) as usize;
         Self {
             pool: HostPool::new(blocks),
-            blocks: vec![0; if blocks > 0 { sessions } else { 0 }].into(),
+            blocks: in_huge_pages(if blocks > 0 { sessions } else { 0 }, |_| 0),
             share: blocks.div_ceil(PART),
             looked_at: (4 * COMPARED).saturating_mul(records_of_block).min(LOOKED_AT),
         }
