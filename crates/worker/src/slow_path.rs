@@ -93,7 +93,7 @@ impl Tables<'_> {
             verdict.content = number;
             return;
         }
-        let rest = self.sessions.at(session).and_then(|slot| slot.image.content_rest);
+        let rest = self.sessions.at(session).and_then(|slot| slot.classifier.content_rest());
         verdict.urrs |= rest.map_or(0, |slot| 1 << slot);
         self.stats.contents_together += 1;
     }

@@ -586,7 +586,7 @@ fn verdict(home: Home<'_>, decision: &Decision) -> Verdict {
             .with_if(FlowFlags::DOWNLINK, downlink)
             .with_if(FlowFlags::REMOVES_OUTER, decision.removes_outer)
             .with_if(FlowFlags::DELETES_PSC, decision.deletes_psc)
-            .with_if(FlowFlags::NAT, slot.image.rules.nat().is_some()),
+            .with_if(FlowFlags::NAT, slot.classifier.has_nat()),
         pdr: decision.pdr,
         forward: decision.forward,
         marking: decision.marking,
