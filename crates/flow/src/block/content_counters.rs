@@ -210,6 +210,15 @@ impl ContentCounters {
         }
     }
 
+    /// Asks for the list of a session's contents: all of a usual one's.
+    #[inline]
+    pub(super) fn prefetch_list(&self, session: SessionIndex) {
+        if let Some(run) = self.runs.get(session.index()).filter(|run| run.len > 0) {
+            prefetch::nth(&self.contents, run.first as usize);
+        }
+    }
+
+    /// The number of a session's counter of this content, which is made if there is none yet.
     pub(super) fn find_or_make(&mut self, session: SessionIndex, content: ContentId) -> Option<u16> {
         let known = self.contents_of(session).position(|own| own == content);
         if let Some(place) = known {
