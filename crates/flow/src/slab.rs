@@ -5,9 +5,9 @@
 //! small, it is ordinary memory ([`residency`](crate::residency) reports which). Pages reserved in hugetlbfs are left
 //! to the packet buffers.
 //!
-//! Arrays whose items do not start as zeros, or that are mostly never used, are boxed slices for which the kernel is asked
-//! the same ([`in_huge_pages`], [`advise_huge_pages`]): what reads few octets here and there of some MiB waits longer for
-//! the address of its page than for the page.
+//! Arrays whose items do not start as zeros, or that are mostly never used, are boxed slices for which the kernel is
+//! asked the same ([`in_huge_pages`], [`advise_huge_pages`]): what reads few octets here and there of some MiB waits
+//! for the addresses of their pages, too.
 //!
 //! The unsafe code of this module: a mapping, a slice over it, and advice about memory.
 

@@ -134,8 +134,8 @@ impl Classifier {
         std::ptr::eq(self.words(), other.words())
     }
 
-    /// Whether it was made of these `decisions`, and of no rulebase, with or without NAT: of PDRs, definitions of filters
-    /// and a network that are still the same, it is still right then.
+    /// Whether it was made of these `decisions`, and of no rulebase, with or without NAT: of PDRs, definitions of
+    /// filters and a network that are still the same, it is still right then.
     pub(crate) fn is_of(&self, decisions: &[Decision], has_nat: bool) -> bool {
         self.has_nat() == has_nat
             && self.shared().is_none_or(|shared| shared.activations.is_empty())
@@ -241,7 +241,8 @@ impl Classifier {
         })
     }
 
-    /// The counter slot of packets whose content finds no room for a counter of its own; `None` where no rule is of one.
+    /// The counter slot of packets whose content finds no room for a counter of its own; `None` where no rule is of
+    /// one.
     pub fn content_rest(&self) -> Option<u8> {
         self.shared()?.activations.content_rest()
     }

@@ -218,8 +218,8 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// Of a session with these UE addresses and tunnels, each once, and this number of PDRs. `has_nat`: it has a pool of
-    /// public addresses.
+    /// Of a session with these UE addresses and tunnels, each once, and this number of PDRs. `has_nat`: it has a pool
+    /// of public addresses.
     pub(super) fn new(
         (ue_prefixes, has_nat): (&[IpPrefix], bool),
         tunnels: SmallVec<[OwnTunnel; 4]>,

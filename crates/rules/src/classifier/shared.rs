@@ -1,7 +1,7 @@
 //! What the PDRs of a session refer to that many sessions have: rulebases, names of applications, an access list.
 //!
-//! Very many sessions refer to the same things alike. So what says how is made once for them: whoever compiles sessions
-//! finds again what it made last, and the first packets of their flows find it in a cache of the processor.
+//! Very many sessions refer to the same things alike. So what says how is made once for them: the thread that compiles
+//! sessions finds again what it made last, and the first packets of their flows find it in a cache of the processor.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -64,7 +64,8 @@ impl Shared {
         })
     }
 
-    /// Whether it refers to the very same things alike: not to others that say the same, which would be long to compare.
+    /// Whether it refers to the very same things alike: not to others that say the same, which would take long to
+    /// compare.
     fn is_same(&self, other: &Self) -> bool {
         let lists = [&self.access_list, &other.access_list].map(|list| list.as_ref().map(Arc::as_ptr));
         lists[0] == lists[1]
