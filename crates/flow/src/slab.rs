@@ -5,7 +5,11 @@
 //! small, it is ordinary memory ([`residency`](crate::residency) reports which). Pages reserved in hugetlbfs are left
 //! to the packet buffers.
 //!
-//! The unsafe code of this module: a mapping, and a slice over it.
+//! Arrays whose items do not start as zeros, or that are mostly never used, are boxed slices for which the kernel is
+//! asked the same ([`in_huge_pages`], [`advise_huge_pages`]): what reads few octets here and there of some MiB waits
+//! for the addresses of their pages, too.
+//!
+//! The unsafe code of this module: a mapping, a slice over it, and advice about memory.
 
 #![allow(unsafe_code)]
 
@@ -126,6 +130,33 @@ impl<T: fmt::Debug> fmt::Debug for Slab<T> {
     }
 }
 
+/// The items with the numbers below `len`, in memory that the kernel is asked to back with huge pages.
+pub fn in_huge_pages<T>(len: usize, item: impl FnMut(usize) -> T) -> Box<[T]> {
+    let mut items = Vec::with_capacity(len);
+    advise_huge_pages(items.spare_capacity_mut());
+    items.extend((0..len).map(item));
+    items.into()
+}
+
+/// Asks the kernel to back memory with huge pages: what of it fills some, and has not been touched yet.
+pub fn advise_huge_pages<T>(items: &[T]) {
+    let Range { start, end } = items.as_ptr_range();
+    let start = start.addr().next_multiple_of(HUGE_PAGE);
+    let end = end.addr() / HUGE_PAGE * HUGE_PAGE;
+    if start < end {
+        advise(items.as_ptr().with_addr(start).cast_mut().cast(), end - start);
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+fn advise(start: *mut libc::c_void, octets: usize) {
+    // SAFETY: it is advice, which changes the contents of no memory, whosever it is.
+    unsafe { libc::madvise(start, octets, libc::MADV_HUGEPAGE) };
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn advise(_start: *mut core::ffi::c_void, _octets: usize) {}
+
 /// Readable and writable zeros between two inaccessible guards, so that the kernel's figures are about them alone.
 struct Mapping {
     start: NonNull<u8>,
@@ -232,6 +263,15 @@ mod tests {
             "{found}"
         );
         assert_eq!(Slab::<u64>::new(3).unwrap().area().len(), 24);
+    }
+
+    #[test]
+    fn advice_changes_no_items() {
+        for len in [0, 3, 3 * HUGE_PAGE / 8] {
+            let items = in_huge_pages(len, |number| number as u64);
+            advise_huge_pages(&items);
+            assert!((0..len as u64).eq(items.iter().copied()));
+        }
     }
 
     #[test]

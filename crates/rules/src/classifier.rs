@@ -8,7 +8,8 @@
 //! Control makes a [`Classifier`] and a worker uses it for the first packets of flows; it holds no state. All that is
 //! the session's own is in one piece of memory (`packed`). Control keeps a reference to it, and shares it with the next
 //! image if a change leaves it as it is. Rulebases that its PDRs activate are shared by all sessions (`activations`),
-//! and so are the names by which applications are known (`named_applications`).
+//! and so are the names by which applications are known (`named_applications`) and access lists. What refers to them is
+//! there once for all sessions that refer to them alike (`shared`): a first packet finds it in a cache.
 
 mod activations;
 mod build;
@@ -18,6 +19,7 @@ mod filters;
 mod key;
 mod named_applications;
 mod packed;
+mod shared;
 mod source_check;
 mod tunnels;
 
@@ -31,8 +33,8 @@ use self::activations::Activations;
 pub use self::decision::Decision;
 pub use self::exemption::Exemption;
 pub use self::key::{Key, flow_key, tuple_of_v4, tuple_of_v6, whole_key};
-use self::named_applications::NamedApplication;
 use self::packed::{OwnTunnel, Rule, View};
+use self::shared::Shared;
 pub use self::source_check::SourceCheck;
 use self::source_check::allows_source;
 pub(crate) use self::source_check::have_same_directions;
@@ -84,52 +86,25 @@ impl Match {
 }
 
 /// The PDRs of a session, made ready for matching.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Classifier(Form);
-
-/// What a classifier is made of. Most sessions have the first: a worker comes to it in one step.
-#[derive(Clone, PartialEq, Debug)]
-enum Form {
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Classifier {
     /// The session's own, in one piece.
-    Alone(Arc<[u64]>),
-    /// The same, and what refers to things that sessions share.
-    WithShared(Arc<WithShared>),
-}
-
-#[derive(Clone, PartialEq, Debug)]
-struct WithShared {
     words: Arc<[u64]>,
-    activations: Activations,
-    named: Box<[NamedApplication]>,
-    access_list: Option<Arc<AccessList>>,
-    /// What any of them reads of flows.
-    reads: DetectionReads,
+    /// What its PDRs refer to of things that sessions share. Most sessions have nothing of it.
+    shared: Option<Arc<Shared>>,
 }
 
-const _: () = assert!(size_of::<Classifier>() == size_of::<Arc<[u64]>>());
-
-impl Default for Classifier {
-    /// Of no PDRs.
-    fn default() -> Self {
-        Self(Form::Alone(Arc::default()))
-    }
-}
+const _: () = assert!(size_of::<Classifier>() == 3 * size_of::<usize>());
 
 impl Classifier {
     #[inline]
     fn words(&self) -> &[u64] {
-        match &self.0 {
-            Form::Alone(words) => words,
-            Form::WithShared(all) => &all.words,
-        }
+        &self.words
     }
 
     #[inline]
-    fn shared(&self) -> Option<&WithShared> {
-        match &self.0 {
-            Form::Alone(_) => None,
-            Form::WithShared(all) => Some(all),
-        }
+    fn shared(&self) -> Option<&Shared> {
+        self.shared.as_deref()
     }
 
     /// Packs the PDRs of `rules`; `decisions` has what each of them leads to, in the same order.
@@ -149,23 +124,8 @@ impl Classifier {
         let activations = Activations::new(rules, View::of(&words).patterns.has_ue_prefixes())?;
         let access_list = rules.access_list().cloned();
         let is_alone = activations.is_empty() && named.is_empty() && access_list.is_none();
-        Ok(Self(if is_alone {
-            Form::Alone(words)
-        } else {
-            let named_reads = named.iter().map(NamedApplication::reads);
-            let list_reads = access_list.iter().map(|list| list.reads());
-            let reads = named_reads
-                .chain(list_reads)
-                .chain([activations.reads()])
-                .collect();
-            Form::WithShared(Arc::new(WithShared {
-                words,
-                reads,
-                activations,
-                named: named.into(),
-                access_list,
-            }))
-        }))
+        let shared = (!is_alone).then(|| Shared::new(activations, named.into(), access_list).once());
+        Ok(Self { words, shared })
     }
 
     /// Whether it is the same piece of memory.
@@ -174,10 +134,11 @@ impl Classifier {
         std::ptr::eq(self.words(), other.words())
     }
 
-    /// Whether it was made of these `decisions`, and of no rulebase: of PDRs, definitions of filters and a network that
-    /// are still the same, it is still right then.
-    pub(crate) fn is_of(&self, decisions: &[Decision]) -> bool {
-        self.shared().is_none_or(|shared| shared.activations.is_empty())
+    /// Whether it was made of these `decisions`, and of no rulebase, with or without NAT: of PDRs, definitions of
+    /// filters and a network that are still the same, it is still right then.
+    pub(crate) fn is_of(&self, decisions: &[Decision], has_nat: bool) -> bool {
+        self.has_nat() == has_nat
+            && self.shared().is_none_or(|shared| shared.activations.is_empty())
             && View::of(self.words()).rules.len() == decisions.len()
             && self
                 .decisions()
@@ -258,6 +219,12 @@ impl Classifier {
         self.shared()?.access_list.as_deref()?.connections()
     }
 
+    /// Whether the session has a pool of public addresses ([`SessionRules::nat`]).
+    #[inline]
+    pub fn has_nat(&self) -> bool {
+        View::of(self.words()).has_nat
+    }
+
     /// Whether packets pass an access list.
     pub fn has_access_list(&self) -> bool {
         self.shared().is_some_and(|shared| shared.access_list.is_some())
@@ -272,6 +239,12 @@ impl Classifier {
                 || !shared.named.is_empty()
                 || shared.access_list.as_ref().is_some_and(asks)
         })
+    }
+
+    /// The counter slot of packets whose content finds no room for a counter of its own; `None` where no rule is of
+    /// one.
+    pub fn content_rest(&self) -> Option<u8> {
+        self.shared()?.activations.content_rest()
     }
 
     /// What its rules read of flows that need not be known for others.
@@ -301,18 +274,17 @@ impl Classifier {
     /// sessions share only for the first step of the way to it.
     #[inline]
     pub fn prefetch(&self) {
-        match &self.0 {
-            Form::Alone(words) => prefetch::lines(words, 8),
-            Form::WithShared(all) => prefetch::whole(&**all),
+        prefetch::lines(&self.words, 8);
+        if let Some(shared) = &self.shared {
+            prefetch::whole(&**shared);
         }
     }
 
     /// Asks for the rest of it. That reads what [`prefetch`](Self::prefetch) asks for.
     #[inline]
     pub fn prefetch_rest(&self) {
-        if let Form::WithShared(all) = &self.0 {
-            prefetch::lines(&all.words, 8);
-            all.activations.prefetch();
+        if let Some(shared) = &self.shared {
+            shared.activations.prefetch();
         }
     }
 
@@ -393,7 +365,7 @@ fn detects_flow(rule: &Rule, view: &View<'_>, reader: &mut FieldReader<'_>) -> b
 
 fn detects_application(
     rule: &Rule,
-    (view, shared): (&View<'_>, Option<&WithShared>),
+    (view, shared): (&View<'_>, Option<&Shared>),
     reader: &mut FieldReader<'_>,
 ) -> bool {
     if !rule.has_application() {

@@ -185,7 +185,6 @@ pub fn compile_after(
             timer,
             counter: slots.urr_counters() as u8,
         }),
-        content_rest: slots.content_rest(),
         ue_addresses: ue_addresses(rules, network),
         rules: Arc::clone(rules),
         classification_generation: 0,
@@ -264,7 +263,7 @@ fn classify(
     }
     let is_same = rules.shares_all_but_fars_with(previous.rules)
         && have_same_directions(rules, previous.rules)
-        && previous.classifier.is_of(&decisions);
+        && previous.classifier.is_of(&decisions, rules.nat().is_some());
     let classifier = if is_same {
         previous.classifier.clone()
     } else {

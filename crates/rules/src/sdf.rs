@@ -13,6 +13,7 @@ mod filter_index;
 mod filter_table;
 mod matching;
 mod packed;
+mod prefix_filter;
 mod reader;
 
 use core::fmt;

@@ -35,7 +35,7 @@ pub(crate) fn lookup(
         } else if blocks.is_live(verdict.block, verdict.generation, verdict.direction()) {
             hits += 1;
             if verdict.content != 0 {
-                blocks.prefetch_content_place(verdict.block);
+                blocks.prefetch_content_place(verdict.block, verdict.direction());
                 counting |= 1 << (index % BURST);
             }
         } else {
@@ -57,7 +57,7 @@ pub(crate) fn lookup(
 fn prefetch_contents(blocks: &Blocks, descriptors: &[Descriptor], counting: u64) {
     for (index, Descriptor { verdict, .. }) in descriptors.iter().enumerate() {
         if counting >> (index % BURST) & 1 == 1 {
-            blocks.prefetch_content(verdict.block, verdict.content);
+            blocks.prefetch_content(verdict.block, verdict.direction(), verdict.content);
         }
     }
 }

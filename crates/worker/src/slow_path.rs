@@ -91,9 +91,16 @@ impl Tables<'_> {
         self.sessions.blocks.decided_content(content);
         if let Some(number) = self.sessions.blocks.content(session, content) {
             verdict.content = number;
+            let direction = verdict.direction();
+            self.sessions
+                .blocks
+                .prefetch_content(verdict.block, direction, number);
             return;
         }
-        let rest = self.sessions.at(session).and_then(|slot| slot.image.content_rest);
+        let rest = self
+            .sessions
+            .at(session)
+            .and_then(|slot| slot.classifier.content_rest());
         verdict.urrs |= rest.map_or(0, |slot| 1 << slot);
         self.stats.contents_together += 1;
     }
@@ -126,10 +133,14 @@ pub(crate) struct Burst<'a, B> {
 /// Has the decisions about packets of `provisional` entries made anew that carry something to look at.
 #[cold]
 pub(crate) fn note_payloads<B: PacketBuf>(burst: &mut Burst<'_, B>, provisional: u64) {
-    for (index, (descriptor, packet)) in burst.descriptors.iter().zip(burst.packets).enumerate() {
-        let is_one = provisional >> (index % BURST) & 1 == 1;
-        if is_one && inspection::has_payload(packet.data(), descriptor) {
-            burst.looked_into |= 1 << (index % BURST);
+    let mut left = provisional;
+    while left != 0 {
+        let index = left.trailing_zeros() as usize;
+        left &= left - 1;
+        if let (Some(descriptor), Some(packet)) = (burst.descriptors.get(index), burst.packets.get(index))
+            && inspection::has_payload(packet.data(), descriptor)
+        {
+            burst.looked_into |= 1 << index;
         }
     }
 }
@@ -380,7 +391,9 @@ impl SlowPath {
                 wanted[kept] = wanted[number];
                 kept += 1;
                 let descriptor = &burst.descriptors[usize::from(index)];
-                prefetch(tables.sessions, session, descriptor.side, inspection.has_any());
+                let is_looked_into = burst.looked_into >> (usize::from(index) % BURST) & 1 == 1;
+                let packet = (descriptor.side, is_looked_into);
+                prefetch(tables.sessions, session, packet, inspection);
                 continue;
             }
             let descriptor = &mut burst.descriptors[usize::from(index)];
@@ -404,6 +417,7 @@ impl SlowPath {
                 continue;
             };
             slot.classifier.prefetch_rest();
+            sessions.blocks.prefetch_content_list(wanted.session);
             if self.connections.is_on() {
                 let descriptor = &burst.descriptors[usize::from(wanted.index)];
                 let tuple = burst.keys.tuple(wanted.index.into(), descriptor.family, false);
@@ -448,7 +462,7 @@ impl SlowPath {
         };
         let home = Home {
             slot,
-            blocks: &tables.sessions.blocks,
+            sessions: tables.sessions,
         };
         let mut look = Look {
             inspection: &mut self.inspection,
@@ -599,18 +613,30 @@ fn outdate_other(
 
 /// Prefetches the memory of a session that the decision about a packet of this side reads.
 #[inline]
-fn prefetch(sessions: &Sessions, session: SessionIndex, side: Side, has_inspected: bool) {
+fn prefetch(
+    sessions: &Sessions,
+    session: SessionIndex,
+    (side, is_looked_into): (Side, bool),
+    inspection: &Inspection,
+) {
     let Some(slot) = sessions.at(session) else { return };
     slot.classifier.prefetch();
-    if has_inspected {
+    sessions.blocks.prefetch_contents_of(session);
+    if inspection.has_any() {
         flow::prefetch::read(&slot.image.seid);
+        inspection.prefetch_session(session);
     }
     // Mostly right, and no harm done if not.
     let likely = match side {
         Side::Tunnel { .. } => Direction::Uplink,
         Side::Plain { .. } => Direction::Downlink,
     };
-    sessions.blocks.prefetch_read_line(slot.installed.block, likely);
+    let block = slot.installed.block;
+    sessions.blocks.prefetch_read_line(block, likely);
+    if is_looked_into {
+        // The other direction of its flow may be decided, too.
+        sessions.blocks.prefetch_read_line(block, likely.reverse());
+    }
 }
 
 /// The tuple of what the UE sends to the other end of a packet's connection.

@@ -17,7 +17,7 @@ use super::UrrCount;
 use super::allocator::LineAllocator;
 use super::content_totals::ContentTotals;
 use crate::prefetch;
-use crate::slab::{OutOfMemory, Slab};
+use crate::slab::{OutOfMemory, Slab, in_huge_pages};
 use crate::{ContentId, Direction, Nanos, SessionIndex};
 
 /// What a session counted of one content, since that was last taken.
@@ -150,7 +150,7 @@ impl ContentCounters {
             lines: Slab::new(lines)?,
             contents: Slab::new(lines)?,
             allocator: LineAllocator::new(lines),
-            runs: vec![Run::default(); if lines == 0 { 0 } else { sessions }].into(),
+            runs: in_huge_pages(if lines == 0 { 0 } else { sessions }, |_| Run::default()),
             totals: match lines {
                 0 => ContentTotals::default(),
                 _ => ContentTotals::new(),
@@ -210,6 +210,15 @@ impl ContentCounters {
         }
     }
 
+    /// Asks for the list of a session's contents: all of a usual one's.
+    #[inline]
+    pub(super) fn prefetch_list(&self, session: SessionIndex) {
+        if let Some(run) = self.runs.get(session.index()).filter(|run| run.len > 0) {
+            prefetch::nth(&self.contents, run.first as usize);
+        }
+    }
+
+    /// The number of a session's counter of this content, which is made if there is none yet.
     pub(super) fn find_or_make(&mut self, session: SessionIndex, content: ContentId) -> Option<u16> {
         let known = self.contents_of(session).position(|own| own == content);
         if let Some(place) = known {

@@ -1,7 +1,6 @@
 //! The content counters of the sessions whose blocks these are.
 
 use super::content_counters::ContentCounters;
-use super::lines::Line;
 use super::{BlockRef, Blocks, ContentTotal, ContentUsage};
 use crate::slab::OutOfMemory;
 use crate::{ContentId, Direction, Nanos, SessionIndex};
@@ -40,19 +39,35 @@ impl Blocks {
         self.contents.find_or_make(session, content)
     }
 
-    /// Asks for what [`prefetch_content`](Self::prefetch_content) reads.
+    /// Asks for what says which content counters a session has, and where.
     #[inline]
-    pub fn prefetch_content_place(&self, block: BlockRef) {
-        if let Some(line) = self.lines.get(block.0 as usize) {
-            self.contents.prefetch_place(line.read_line().session());
+    pub fn prefetch_contents_of(&self, session: SessionIndex) {
+        if self.contents.in_use() > 0 {
+            self.contents.prefetch_place(session);
+        }
+    }
+
+    /// Asks for the list of the contents that a session has counters of. That reads what
+    /// [`prefetch_contents_of`](Self::prefetch_contents_of) asks for.
+    #[inline]
+    pub fn prefetch_content_list(&self, session: SessionIndex) {
+        self.contents.prefetch_list(session);
+    }
+
+    /// Asks for what [`prefetch_content`](Self::prefetch_content) reads, by the line that packets of the direction need
+    /// anyway.
+    #[inline]
+    pub fn prefetch_content_place(&self, block: BlockRef, direction: Direction) {
+        if let Some(session) = self.session_in(block, direction) {
+            self.contents.prefetch_place(session);
         }
     }
 
     /// Asks for the content counter with this number of the session whose block this is.
     #[inline]
-    pub fn prefetch_content(&self, block: BlockRef, number: u16) {
-        if let Some(line) = self.lines.get(block.0 as usize) {
-            self.contents.prefetch(line.read_line().session(), number);
+    pub fn prefetch_content(&self, block: BlockRef, direction: Direction, number: u16) {
+        if let Some(session) = self.session_in(block, direction) {
+            self.contents.prefetch(session, number);
         }
     }
 
@@ -66,14 +81,9 @@ impl Blocks {
         octets: u64,
         now: Nanos,
     ) {
-        let Some(session) = self
-            .lines
-            .get(block.0 as usize)
-            .map(|line| line.read_line().session())
-        else {
-            return;
-        };
-        self.contents.count(session, number, direction, octets, now);
+        if let Some(session) = self.session_in(block, direction) {
+            self.contents.count(session, number, direction, octets, now);
+        }
     }
 
     /// Takes a packet back that was counted since counts were last taken: it was lost. Nothing, if the block is gone or
@@ -89,9 +99,9 @@ impl Blocks {
         if !self.is_live(block, generation, direction) {
             return;
         }
-        let session = self.lines.get(block.0 as usize).map(Line::read_line);
-        let session = session.map_or(SessionIndex(u32::MAX), |read_line| read_line.session());
-        self.contents.uncount(session, number, direction, octets);
+        if let Some(session) = self.session_in(block, direction) {
+            self.contents.uncount(session, number, direction, octets);
+        }
     }
 
     /// What a session has counted of each content, since that was last taken.

@@ -378,6 +378,33 @@ impl<K: FlowKey> FlowTable<K> {
         Some(entry)
     }
 
+    /// Asks for the flows that [`age`](Self::age) removes if it is called next with the same arguments: no cache has
+    /// them. Then `foreseen` gets each of them.
+    pub fn foresee_age(&self, now: Tick, buckets: usize, mut foreseen: impl FnMut(&FlowEntry<K>)) {
+        self.each_expired(now, buckets, |entry| {
+            prefetch::nth_to_write(&self.entries, entry as usize)
+        });
+        self.each_expired(now, buckets, |entry| {
+            if let Some(entry) = self.entries.get(entry as usize) {
+                foreseen(entry);
+            }
+        });
+    }
+
+    /// The places of the flows in the next `buckets` buckets that idled for longer than they may.
+    fn each_expired(&self, now: Tick, buckets: usize, mut each: impl FnMut(u32)) {
+        let all = self.buckets.len();
+        for ahead in 0..buckets.min(all) {
+            let bucket = self.hand + ahead;
+            let line = &self.buckets[if bucket < all { bucket } else { bucket - all }];
+            let mut expired = line.expired(now);
+            while expired != 0 {
+                each(line.entry(expired.trailing_zeros() as usize));
+                expired &= expired - 1;
+            }
+        }
+    }
+
     /// Moves the aging hand over the next `buckets` buckets (one cache line each, of [`buckets`](Self::buckets)), and
     /// removes the flows there that idled for longer than they may. `aged` gets each of them. Gives their number.
     pub fn age(&mut self, now: Tick, buckets: usize, mut aged: impl FnMut(&FlowEntry<K>)) -> usize {

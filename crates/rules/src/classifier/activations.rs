@@ -83,6 +83,13 @@ impl ActivatedRulebase {
         })
     }
 
+    /// Whether it is the very same rulebase, activated alike.
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.rulebase, &other.rulebase)
+            && (self.pdr, &self.fars, &self.qers, &self.urrs)
+                == (other.pdr, &other.fars, &other.qers, &other.urrs)
+    }
+
     /// What the PDR leads to with this rule; `base` is what it leads to by itself.
     fn decision(&self, rule: &RuleAction, base: Decision) -> Decision {
         let far = rule.far.and_then(|place| self.fars.get(usize::from(place)));
@@ -162,6 +169,17 @@ impl Activations {
         })
     }
 
+    /// Whether the very same rulebases are activated alike.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.content_rest == other.content_rest
+            && self.rulebases.len() == other.rulebases.len()
+            && self
+                .rulebases
+                .iter()
+                .zip(&other.rulebases)
+                .all(|(own, other)| own.is_same(other))
+    }
+
     /// Whether any rule of them names a host.
     pub(super) fn asks(&self) -> bool {
         self.asks
@@ -170,6 +188,11 @@ impl Activations {
     /// What their rules read of flows.
     pub(super) fn reads(&self) -> DetectionReads {
         self.rulebases.iter().map(|one| one.rulebase.reads()).collect()
+    }
+
+    /// The slot of the counter for contents that have none.
+    pub(super) fn content_rest(&self) -> Option<u8> {
+        self.content_rest
     }
 
     pub(super) fn is_empty(&self) -> bool {

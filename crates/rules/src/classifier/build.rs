@@ -59,7 +59,8 @@ pub(super) fn pack(
     let Some(first) = entries.first() else {
         return Ok(None);
     };
-    let builder = Builder::new(&rules.ue_prefixes(), own_tunnels(&entries, rules), entries.len());
+    let of_session = (&*rules.ue_prefixes(), rules.nat().is_some());
+    let builder = Builder::new(of_session, own_tunnels(&entries, rules), entries.len());
     let mut builder = builder.map_err(|fault| failed(first.pdr)(fault.into()))?;
     let mut named = Vec::new();
     for entry in &entries {

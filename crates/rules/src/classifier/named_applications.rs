@@ -40,6 +40,11 @@ impl NamedApplication {
         }))
     }
 
+    /// Whether it is by the very same names, with flows in the same places.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.pfds, &other.pfds) && (self.pdr, &self.flows) == (other.pdr, &other.flows)
+    }
+
     pub(super) fn reads(&self) -> DetectionReads {
         self.pfds.reads()
     }

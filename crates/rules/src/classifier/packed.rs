@@ -33,7 +33,9 @@ struct Head {
     /// The session's own tunnels, each once: the first of the tunnels.
     own_tunnels: u16,
     /// 1: a UE address is longer than what a key's ADDRESS holds.
-    has_long_prefix: u16,
+    has_long_prefix: u8,
+    /// 1: the session has a pool of public addresses.
+    has_nat: u8,
 }
 
 /// One PDR and what it leads to.
@@ -210,14 +212,16 @@ pub(super) struct Builder {
     tunnels: SmallVec<[OwnTunnel; 4]>,
     own_tunnels: u16,
     has_long_prefix: bool,
+    has_nat: bool,
     /// The filters and prefixes.
     pub(super) patterns: PatternBuilder,
 }
 
 impl Builder {
-    /// Of a session with these UE addresses and tunnels, each once, and this number of PDRs.
+    /// Of a session with these UE addresses and tunnels, each once, and this number of PDRs. `has_nat`: it has a pool
+    /// of public addresses.
     pub(super) fn new(
-        ue_prefixes: &[IpPrefix],
+        (ue_prefixes, has_nat): (&[IpPrefix], bool),
         tunnels: SmallVec<[OwnTunnel; 4]>,
         pdrs: usize,
     ) -> Result<Self, TooManyPatterns> {
@@ -226,6 +230,7 @@ impl Builder {
             own_tunnels: u16::try_from(tunnels.len()).map_err(|_| TooManyPatterns)?,
             tunnels,
             has_long_prefix: has_long_prefix(ue_prefixes),
+            has_nat,
             patterns: PatternBuilder::new(ue_prefixes)?,
         })
     }
@@ -247,6 +252,7 @@ impl Builder {
             tunnels: self.tunnels.len() as u16,
             own_tunnels: self.own_tunnels,
             has_long_prefix: self.has_long_prefix.into(),
+            has_nat: self.has_nat.into(),
         };
         let patterns_head = self.patterns.head();
         let [first, filters, prefixes, ports] = self.patterns.parts(&patterns_head);
@@ -271,6 +277,8 @@ pub(super) struct View<'a> {
     own_tunnels: u16,
     /// Whether a UE address is longer than what a key's ADDRESS holds.
     pub has_long_prefix: bool,
+    /// Whether the session has a pool of public addresses.
+    pub has_nat: bool,
     /// The filters and prefixes.
     pub patterns: PatternView<'a>,
 }
@@ -281,6 +289,7 @@ impl<'a> View<'a> {
         tunnels: &[],
         own_tunnels: 0,
         has_long_prefix: false,
+        has_nat: false,
         patterns: PatternView::EMPTY,
     };
 
@@ -299,6 +308,7 @@ impl<'a> View<'a> {
             tunnels,
             own_tunnels: head.own_tunnels,
             has_long_prefix: head.has_long_prefix != 0,
+            has_nat: head.has_nat != 0,
             patterns: PatternView::read(rest)?,
         })
     }

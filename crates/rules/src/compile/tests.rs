@@ -349,7 +349,18 @@ fn another_pool_of_public_addresses_is_another_classification() {
     let before = image(&rules);
     let mut choose = |choice| {
         rules.set_chosen_nat(choice);
-        image(&rules).is_classified_like(&before.rules, &before.classifier)
+        let image = image(&rules);
+        assert_eq!(image.classifier.has_nat(), rules.nat().is_some());
+        let previous = Previous {
+            rules: &before.rules,
+            classifier: &before.classifier,
+        };
+        let after = compile_after(previous, &image.rules, &testing::network(), &NumberedHops);
+        assert_eq!(
+            after.as_ref().map(|after| &after.classifier),
+            Ok(&image.classifier)
+        );
+        image.is_classified_like(&before.rules, &before.classifier)
     };
     let by_far = |choice| ChosenNat {
         far: FarId(1),

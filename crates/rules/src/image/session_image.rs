@@ -50,9 +50,6 @@ pub struct SessionImage {
     pub pools: BoxedOption<Vec<PoolSlots>>,
     /// The session's inactivity timer, and the counter slot that detects activity.
     pub inactivity: Option<Inactivity>,
-    /// The counter slot of packets whose content finds no room for a counter of its own; `None` where no rule is of
-    /// one.
-    pub content_rest: Option<u8>,
     /// The tunnels that lead to the session, each once.
     pub tunnels: SmallVec<[(LocalId, Teid); 2]>,
     /// The UE's addresses that plain packets reach the session by, each once.

@@ -110,6 +110,8 @@ pub(super) struct DetectionIndex {
     hosts: Arc<HostTable>,
     /// What else each rule asks.
     conditions: Box<[Condition]>,
+    /// Which rules ask anything else, bit n of word m: that at place 64 m + n. Few do, and these bits are in a cache.
+    ask_more: Box<[u64]>,
     /// The sets of protocols that rules have, each once.
     protocols: Box<[Protocols]>,
     /// The places of the rules with a pattern, in rising order.
@@ -129,7 +131,7 @@ impl DetectionIndex {
         lists: &Arc<DomainLists>,
     ) -> Self {
         let mut hosts = HostTableBuilder::default();
-        let (mut conditions, mut asking) = (Vec::new(), Vec::new());
+        let (mut conditions, mut ask_more, mut asking) = (Vec::new(), Vec::new(), Vec::new());
         let (mut without_names, mut by_category) = (Vec::new(), Vec::new());
         let mut reads = Vec::new();
         let (mut protocols, mut places) = (Vec::new(), HashMap::new());
@@ -146,6 +148,9 @@ impl DetectionIndex {
                 protocols: set,
                 is_confirmed: pattern.wants_confirmed(),
             });
+            let asks_more = !pattern.protocols.is_empty() || pattern.wants_confirmed();
+            ask_more.resize(place as usize / 64 + 1, 0);
+            ask_more[place as usize / 64] |= u64::from(asks_more) << (place % 64);
             asking.extend((!pattern.is_empty()).then_some(place));
             without_names.extend((!pattern.is_empty() && !pattern.asks_for_name()).then_some(place));
             let categories = pattern.categories;
@@ -155,6 +160,7 @@ impl DetectionIndex {
             // The names are the operator's own: none is made to collide with others.
             hosts: Arc::new(hosts.build(0).0),
             conditions: conditions.into(),
+            ask_more: ask_more.into(),
             protocols: protocols.into(),
             asking: asking.into(),
             without_names: without_names.into(),
@@ -191,14 +197,25 @@ impl DetectionIndex {
             .map(|ApplicationIndex(place)| place)
             .chain(self.by_category.iter().filter_map(is_of))
             .chain(self.without_names.iter().copied())
-            .filter(move |place| {
-                let condition = self.conditions.get(*place as usize);
-                condition.is_some_and(|condition| {
-                    let protocols = self.protocols.get(condition.protocols as usize);
-                    protocols.is_some_and(|protocols| admits(protocols, flow.protocol))
-                        && (!condition.is_confirmed || flow.source == NameSource::Confirmed)
-                })
+            .filter(move |place| match self.asks_more(*place) {
+                true => self.is_met(*place, flow),
+                false => admits(&Protocols::NONE, flow.protocol),
             })
+    }
+
+    /// Whether the rule at a place asks more than names.
+    fn asks_more(&self, place: u32) -> bool {
+        let word = self.ask_more.get(place as usize / 64);
+        word.is_none_or(|word| word >> (place % 64) & 1 == 1)
+    }
+
+    /// Whether a flow is what the rule at a place asks for beside names.
+    fn is_met(&self, place: u32, flow: DetectedFlow<'_>) -> bool {
+        self.conditions.get(place as usize).is_some_and(|condition| {
+            let protocols = self.protocols.get(condition.protocols as usize);
+            protocols.is_some_and(|protocols| admits(protocols, flow.protocol))
+                && (!condition.is_confirmed || flow.source == NameSource::Confirmed)
+        })
     }
 }
 

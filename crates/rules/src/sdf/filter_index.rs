@@ -13,6 +13,7 @@ use std::net::IpAddr;
 
 use foldhash::fast::FixedState;
 
+use super::prefix_filter::PrefixFilter;
 use super::reader::FieldReader;
 use crate::prefix::IpPrefix;
 
@@ -30,6 +31,8 @@ pub(crate) struct FilterPlace {
 pub(crate) struct FilterIndex {
     /// Those with a remote prefix of at least one bit, by it.
     by_prefix: HashMap<IpPrefix, Vec<FilterPlace>, FixedState>,
+    /// Of these prefixes, once all of them are known.
+    filter: PrefixFilter,
     /// The prefixes of IPv4, and of IPv6.
     families: [Prefixes; 2],
     /// All others.
@@ -45,7 +48,8 @@ struct Prefixes {
 }
 
 impl FilterIndex {
-    /// Enters a filter; sets come in the order of matching.
+    /// Enters a filter; sets come in the order of matching. It is found when the index is
+    /// [`complete`](Self::complete).
     pub(crate) fn enter(&mut self, place: FilterPlace, remote: Option<IpPrefix>) {
         let Some(prefix) = remote.filter(|prefix| prefix.len() > 0) else {
             self.without_prefix.push(place);
@@ -57,6 +61,15 @@ impl FilterIndex {
             family.lengths.push(prefix.len());
         }
         self.by_prefix.entry(prefix).or_default().push(place);
+    }
+
+    /// With all of its filters.
+    #[must_use]
+    pub(crate) fn complete(self) -> Self {
+        Self {
+            filter: PrefixFilter::of(self.by_prefix.keys()),
+            ..self
+        }
     }
 
     /// The longest IPv6 prefix.
@@ -87,6 +100,7 @@ impl FilterIndex {
             .lengths
             .iter()
             .filter_map(|len| IpPrefix::new(address, *len));
+        let prefixes = prefixes.filter(|prefix| self.filter.may_have(prefix));
         let runs = prefixes.filter_map(|prefix| self.by_prefix.get(&prefix));
         for run in runs.map(Vec::as_slice).chain([behind]) {
             let mut run = run.iter().take_while(|place| place.set < best);

@@ -127,7 +127,7 @@ fn index_of<T>(entries: &[TableEntry<T>], view: &PatternView<'_>) -> FilterIndex
             index.enter(FilterPlace { set, filter }, remote);
         }
     }
-    index
+    index.complete()
 }
 
 #[cfg(test)]

@@ -136,6 +136,9 @@ pub(crate) trait FlowAccounts {
     /// A flow entry is gone: false if it was dead, and so no session's.
     fn forget(&mut self, block: BlockRef, generation: u32) -> bool;
 
+    /// Asks for what [`forget`](Self::forget) reads of a block.
+    fn foresee_forget(&self, _: BlockRef) {}
+
     /// It was a session's, and has idled for too long.
     fn note_aged(&mut self, _: Key, _: BlockRef) {}
 }
@@ -369,6 +372,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
     /// Removes entries of the next `buckets` buckets that have idled for too long.
     fn age(&mut self, accounts: &mut impl FlowAccounts, now: Tick, buckets: usize) -> AgedFlows {
         let Self { table, shapes, .. } = self;
+        table.foresee_age(now, buckets, |entry| accounts.foresee_forget(entry.verdict.block));
         let mut dead = 0;
         let aged = table.age(now, buckets, |entry| {
             shapes[usize::from(entry.key.scope().is_tunnel())].remove(entry.key.fields());

@@ -45,7 +45,7 @@ pub(super) fn can_leave(slot: &Slot, can: &Capabilities, network: &NetworkNeeds<
         (image.meter_share != MeterShare::Whole, Stays::Moving),
         (image.rules.nat().is_some(), Stays::Nat),
         (is_looked_into(slot), Stays::Inspection),
-        (counts_by_packet(image), Stays::Accounting),
+        (counts_by_packet(slot), Stays::Accounting),
         (shares_rate(block), Stays::SharedRate),
         (!block.forwards.iter().all(can_forward), Stays::Action),
     ];
@@ -119,8 +119,9 @@ fn is_looked_into(slot: &Slot) -> bool {
 }
 
 /// Whether there is something that only this node's packet path counts or reports.
-fn counts_by_packet(image: &SessionImage) -> bool {
-    image.content_rest.is_some()
+fn counts_by_packet(slot: &Slot) -> bool {
+    let image = &*slot.image;
+    slot.classifier.content_rest().is_some()
         || image.inactivity.is_some()
         || image.awaits_pause
         || image.event_slots().next().is_some()

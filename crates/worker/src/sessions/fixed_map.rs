@@ -6,6 +6,7 @@
 
 use std::hash::{BuildHasher, Hasher};
 
+use flow::slab::advise_huge_pages;
 use flow::{LocalId, prefetch};
 use packet::Teid;
 
@@ -27,8 +28,10 @@ impl<const N: usize> FixedMap<N> {
     /// Room for `capacity` keys.
     pub fn new(capacity: usize) -> Self {
         let slots = capacity.max(1) * 2;
+        let words = vec![0; slots * (N + 1)].into_boxed_slice();
+        advise_huge_pages(&words);
         Self {
-            words: vec![0; slots * (N + 1)].into_boxed_slice(),
+            words,
             slots,
             len: 0,
             capacity,

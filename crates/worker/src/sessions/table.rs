@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use flow::{BlockRef, Blocks, SessionIndex, TokenLevel, Verdict, prefetch};
+use flow::slab::in_huge_pages;
+use flow::{BlockRef, Blocks, Direction, SessionIndex, TokenLevel, Verdict, prefetch};
 use packet::DropReason;
 use rules::classifier::{Classifier, Side};
 use rules::image::{SessionChange, SessionImage};
@@ -121,7 +122,7 @@ impl Sessions {
         content_counters: usize,
     ) -> Result<Self, flow::slab::OutOfMemory> {
         Ok(Self {
-            slots: (0..max_sessions).map(|_| None).collect(),
+            slots: in_huge_pages(max_sessions, |_| None),
             tunnels: FixedMap::new(WorkerConfig::tunnels(own)),
             // One address of each family; a few have more.
             addresses: UeMap::new(WorkerConfig::addresses(own)),
@@ -239,11 +240,11 @@ impl Sessions {
 
 impl FlowAccounts for Sessions {
     fn forget(&mut self, block: BlockRef, generation: u32) -> bool {
-        let live = self
+        let is_live = self.blocks.is_live(block, generation, Direction::Uplink);
+        let session = self
             .blocks
-            .get(block)
-            .filter(|block| block.generation() == generation);
-        let session = live.map(|block| block.session());
+            .session_in(block, Direction::Uplink)
+            .filter(|_| is_live);
         match session.and_then(|session| self.account_mut(session)) {
             Some(account) => {
                 account.flows = account.flows.saturating_sub(1);
@@ -251,5 +252,9 @@ impl FlowAccounts for Sessions {
             }
             None => false,
         }
+    }
+
+    fn foresee_forget(&self, block: BlockRef) {
+        self.blocks.prefetch_read_line(block, Direction::Uplink);
     }
 }

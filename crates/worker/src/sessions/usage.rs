@@ -195,7 +195,7 @@ impl Sessions {
         let count = self
             .blocks
             .get(slot.installed.block)?
-            .urr(slot.image.content_rest?)?;
+            .urr(slot.classifier.content_rest()?)?;
         let usage = ContentUsage {
             content: ContentId::NONE,
             count,

@@ -1,6 +1,6 @@
 //! The decision about one packet: what its session's rules say of it, and for which other packets that is right.
 
-use flow::{Blocks, ContentId, Direction, FlowFlags, ForwardKind, KeyFields, Nanos, Verdict};
+use flow::{ContentId, Direction, FlowFlags, ForwardKind, KeyFields, Nanos, Verdict};
 use packet::tuple::proto;
 use packet::{DropReason, Fragment, IpTuple, tcp};
 use rules::classifier::{Detection, Match, PacketView, Side};
@@ -8,7 +8,7 @@ use rules::image::Decision;
 use rules::model::{AccessDecision, AccessRuleId};
 
 use crate::burst::descriptor::{Descriptor, Kind, PacketFlags};
-use crate::sessions::Slot;
+use crate::sessions::{Sessions, Slot};
 use crate::slow_path::connections::{Connections, Owner, Segment};
 use crate::slow_path::denial::denied;
 use crate::slow_path::inspection::{
@@ -78,11 +78,11 @@ pub(super) fn shape(fields: KeyFields, force_five_tuple: bool) -> KeyFields {
     }
 }
 
-/// A session, and the blocks that its own is among.
+/// A session, and all that it is among.
 #[derive(Clone, Copy)]
 pub(super) struct Home<'a> {
     pub slot: &'a Slot,
-    pub blocks: &'a Blocks,
+    pub sessions: &'a Sessions,
 }
 
 /// The decision about one packet of the session in `home`. `known` is what its key says.
@@ -109,7 +109,7 @@ pub(super) fn decide(
         side: descriptor.side,
         tuple: &tuple,
     };
-    let classified = match classify(slot, &view, (descriptor, bytes), look) {
+    let classified = match classify(home, &view, (descriptor, bytes), look) {
         Classification::Classified(classified) => classified,
         Classification::AsBefore(inspected) => return Ok(Outcome::AsBefore(inspected)),
     };
@@ -332,16 +332,17 @@ impl Classification {
 /// Classifies a packet. Where it matters what its flow is, this is looked for first.
 #[inline]
 fn classify(
-    slot: &Slot,
+    home: Home<'_>,
     view: &PacketView<'_>,
     packet: (&Descriptor, &[u8]),
     look: &mut Look<'_>,
 ) -> Classification {
+    let slot = home.slot;
     if look.is_own {
         return Classification::of(slot.classifier.classify_own(view));
     }
     if look.is_looked_into {
-        return classify_by_flow(slot, view, None, packet, look);
+        return classify_by_flow(home, view, None, packet, look);
     }
     let found = slot.classifier.classify(view);
     if let Some(found) = found
@@ -356,7 +357,7 @@ fn classify(
         None => is_tcp_or_udp(view.tuple) && slot.classifier.may_read_detection(),
     };
     match matters {
-        true => classify_by_flow(slot, view, Some(found), packet, look),
+        true => classify_by_flow(home, view, Some(found), packet, look),
         false => Classification::of(found),
     }
 }
@@ -365,12 +366,13 @@ fn classify(
 /// was looked for.
 #[cold]
 fn classify_by_flow(
-    slot: &Slot,
+    home: Home<'_>,
     view: &PacketView<'_>,
     undecided: Option<Option<Match>>,
     packet: (&Descriptor, &[u8]),
     look: &mut Look<'_>,
 ) -> Classification {
+    let slot = home.slot;
     let is_with_resolver = is_with_resolver(slot, view, look);
     // A fragment behind the first waits for that, or belongs to no flow.
     let layout = packet.0.tuple(packet.1).ok();
@@ -392,6 +394,13 @@ fn classify_by_flow(
     if let Some(inspected) = inspected.filter(|inspected| inspected.is_as_before) {
         return Classification::AsBefore(inspected);
     }
+    // What is known of this packet alone says nothing of what comes the other way.
+    let is_of_both = inspected.filter(|inspected| !inspected.is_unread && !inspected.is_of_dns());
+    let outdated = is_of_both.and_then(|inspected| inspected.outdated(view.tuple));
+    if let Some((entry, tuple)) = &outdated {
+        // Whose it is now is looked up when both are decided.
+        home.sessions.prefetch_find(entry.side, Some(tuple.addrs.dst()));
+    }
     let mut name = None;
     let both = shown.as_ref().zip(inspected.as_ref());
     let known = both.map_or(KnownFlow::Undetected, |(shown, inspected)| {
@@ -411,9 +420,6 @@ fn classify_by_flow(
         (Detection::Undetected, Some(found)) if found.as_ref().is_some_and(is_final) => found,
         _ => reclassify(slot, (view, detection), packet, look),
     };
-    // What is known of this packet alone says nothing of what comes the other way.
-    let is_of_both = inspected.filter(|inspected| !inspected.is_unread && !inspected.is_of_dns());
-    let outdated = is_of_both.and_then(|inspected| inspected.outdated(view.tuple));
     let other = outdated.and_then(|(entry, tuple)| {
         let found = classify_other(slot, (entry, &tuple), detection, look)?;
         Some((entry, tuple, found))
@@ -532,7 +538,7 @@ fn shown<'a>(
 /// Whether a data network is at either end, so that this node is a router to the packet.
 fn is_routed(home: Home<'_>, decision: &Decision, side: Side) -> bool {
     let forward = || {
-        let block = home.blocks.get(home.slot.installed.block)?;
+        let block = home.sessions.blocks.get(home.slot.installed.block)?;
         Some(block.forward(decision.forward))
     };
     let leads_out =
@@ -574,7 +580,7 @@ fn signalling_pdr(slot: &Slot, side: Side) -> Option<Decision> {
 }
 
 fn verdict(home: Home<'_>, decision: &Decision) -> Verdict {
-    let Home { slot, blocks } = home;
+    let Home { slot, sessions } = home;
     let downlink = decision.direction == Direction::Downlink;
     let block = slot.installed.block;
     Verdict {
@@ -586,11 +592,13 @@ fn verdict(home: Home<'_>, decision: &Decision) -> Verdict {
             .with_if(FlowFlags::DOWNLINK, downlink)
             .with_if(FlowFlags::REMOVES_OUTER, decision.removes_outer)
             .with_if(FlowFlags::DELETES_PSC, decision.deletes_psc)
-            .with_if(FlowFlags::NAT, slot.image.rules.nat().is_some()),
+            .with_if(FlowFlags::NAT, slot.classifier.has_nat()),
         pdr: decision.pdr,
         forward: decision.forward,
         marking: decision.marking,
-        meters: blocks.meters_hint(block, decision.qers, decision.direction),
+        meters: sessions
+            .blocks
+            .meters_hint(block, decision.qers, decision.direction),
         content: 0,
     }
 }

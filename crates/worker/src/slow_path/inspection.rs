@@ -40,7 +40,7 @@ use std::net::IpAddr;
 use dpi::dns::Query;
 use dpi::{HostName, Layer4, Protocol, Sender, Settings};
 use flow::slab::OutOfMemory;
-use flow::{KeyFields, Nanos, SessionIndex};
+use flow::{KeyFields, Nanos, SessionIndex, prefetch};
 use foldhash::quality::RandomState;
 use packet::IpTuple;
 use rules::classifier::Side;
@@ -261,7 +261,14 @@ impl Inspection {
         self.inspections.len()
     }
 
-    /// Asks for the memory of the record of a packet's flow, in this session.
+    /// Asks for what is kept of a session.
+    pub fn prefetch_session(&self, session: SessionIndex) {
+        prefetch::nth(&self.stays, session.index());
+        self.hosts.prefetch(session);
+    }
+
+    /// Asks for the memory of the record of a packet's flow, in this session. That reads what
+    /// [`prefetch_session`](Self::prefetch_session) asks for.
     pub fn prefetch(&self, owner: Owner, tuple: &IpTuple) {
         self.records.prefetch(self.id(owner, tuple));
     }

@@ -115,7 +115,10 @@ fn ports(count: u16) -> Predefined {
 
 /// A session whose downlink PDR activates it.
 fn with_ports(predefined: &Predefined) -> SessionRules {
-    let mut rules = session();
+    activating(predefined, session())
+}
+
+fn activating(predefined: &Predefined, mut rules: SessionRules) -> SessionRules {
     let mut update = PdrUpdate::new(PdrId(2));
     update.activate = vec![Arc::clone(predefined.rulebase(b"ports").unwrap())];
     rules.update_pdr(update).unwrap();
@@ -162,8 +165,38 @@ fn a_session_takes_no_more_for_many_rules_than_for_few() {
     let rulebase = many.rulebase(b"ports").unwrap();
     let before = Arc::strong_count(rulebase);
     let images = [(); 3].map(|()| image(with_ports(&many), &testing::network()).unwrap());
-    // One in the rules and one in the classifier of each session.
-    assert_eq!(Arc::strong_count(rulebase), before + 2 * images.len());
+    // One in the rules of each session, and one in what the classifiers of all of them share.
+    assert_eq!(Arc::strong_count(rulebase), before + images.len() + 1);
+}
+
+#[test]
+fn sessions_share_what_they_refer_to_alike() {
+    let shared = |rules| {
+        image(rules, &testing::network())
+            .unwrap()
+            .classifier
+            .shared
+            .unwrap()
+    };
+    let predefined = ports(4);
+    let one = shared(with_ports(&predefined));
+    assert!(Arc::ptr_eq(&one, &shared(with_ports(&predefined))));
+    // Another QER before those of the rulebase moves their slots.
+    let mut more = session();
+    more.create_qer(Qer::new(QerId(7))).unwrap();
+    assert!(!Arc::ptr_eq(&one, &shared(activating(&predefined, more))));
+    // A rulebase that says the same is another one: it may be of another configuration.
+    let same = shared(with_ports(&ports(4)));
+    assert!(same == one && !Arc::ptr_eq(&one, &same));
+    // However many there are, those of sessions that are there stay what they are.
+    let others: Vec<_> = (0..40)
+        .map(|count| shared(with_ports(&ports(count + 1))))
+        .collect();
+    assert!(
+        (1..)
+            .zip(&others)
+            .all(|(count, other)| *other == shared(with_ports(&ports(count))))
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! the one that has not been looked at for longest.
 
 use dpi::{FlowIndex, Protocol};
+use flow::slab::in_huge_pages;
 use flow::{KeyFields, Nanos, SessionIndex, prefetch};
 use packet::IpTuple;
 use rules::classifier::Side;
@@ -178,7 +179,7 @@ impl FlowRecords {
     pub(super) fn new(records: u32) -> Self {
         let sets = records.div_ceil(WAYS as u32);
         Self {
-            records: vec![FlowRecord::FREE; sets as usize * WAYS].into(),
+            records: in_huge_pages(sets as usize * WAYS, |_| FlowRecord::FREE),
             sets,
             hand: 0,
         }

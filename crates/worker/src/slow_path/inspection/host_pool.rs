@@ -5,6 +5,7 @@
 use std::hash::BuildHasher;
 
 use dpi::{HostName, PathStart};
+use flow::slab::in_huge_pages;
 use foldhash::quality::RandomState;
 
 use crate::sessions::fixed_map::FixedMap;
@@ -87,7 +88,7 @@ impl HostPool {
             octets: [0; OCTETS],
         };
         Self {
-            blocks: (0..blocks).map(block).collect(),
+            blocks: in_huge_pages(blocks as usize, |number| block(number as u32)),
             free: if blocks > 0 { 0 } else { NONE },
             in_use: 0,
             places: FixedMap::new(blocks as usize),

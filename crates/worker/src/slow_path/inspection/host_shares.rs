@@ -4,7 +4,8 @@
 //! has the most of it. Those of a session that has an eighth of it or more push out only its own ones.
 
 use dpi::{HostName, PathStart};
-use flow::SessionIndex;
+use flow::slab::in_huge_pages;
+use flow::{SessionIndex, prefetch};
 
 use super::flow_records::{FlowRecords, RecordPlace};
 use super::host_pool::{HostPlace, HostPool};
@@ -35,10 +36,15 @@ impl HostShares {
         let records_of_block = records.div_ceil(blocks.max(1)) as usize;
         Self {
             pool: HostPool::new(blocks),
-            blocks: vec![0; if blocks > 0 { sessions } else { 0 }].into(),
+            blocks: in_huge_pages(if blocks > 0 { sessions } else { 0 }, |_| 0),
             share: blocks.div_ceil(PART),
             looked_at: (4 * COMPARED).saturating_mul(records_of_block).min(LOOKED_AT),
         }
+    }
+
+    /// Asks for how much a session has.
+    pub(super) fn prefetch(&self, session: SessionIndex) {
+        prefetch::nth_to_write(&self.blocks, session.index());
     }
 
     /// Counts one more flow that is for this, that of a record of this session; others give way for it. `None`: there
