@@ -2,6 +2,7 @@
 
 use packet::Teid;
 use rules::Classifier;
+use rules::boxed_option::BoxedOption;
 use rules::image::SessionImage;
 use rules::model::{SessionRules, UrrId};
 use std::net::IpAddr;
@@ -21,8 +22,8 @@ pub(crate) struct Live {
     pub(crate) tunnels: Box<[Tunnel]>,
     /// What plain packets reach the session by, and the leases.
     pub(crate) addresses: Box<[UeAddress]>,
-    /// UE addresses from our pools.
-    pub(crate) leases: Box<[UeAddress]>,
+    /// UE addresses from our pools; those of many sessions are their SMF's.
+    pub(crate) leases: BoxedOption<Vec<UeAddress>>,
     /// Each once.
     pub(crate) paths: Box<[GtpuPath]>,
     pub(crate) generation: u32,
@@ -37,7 +38,7 @@ impl Default for Live {
             classifier: Classifier::default(),
             tunnels: Box::default(),
             addresses: Box::default(),
-            leases: Box::default(),
+            leases: BoxedOption::NONE,
             paths: Box::default(),
             generation: 0,
         }

@@ -246,13 +246,11 @@ fn depends_on_more(reason: DropReason) -> Option<&'static str> {
         R::TooBig => Some("it depends on the MTU of the way out"),
         R::QuotaExhausted => Some("it depends on what was counted before"),
         R::RedirectLimit | R::RelayLimit | R::RateLimited | R::HostRate => Some("a rate is used up"),
-        R::NatNoMapping | R::NatUnsolicited | R::NatNoPort | R::NatProtocol | R::NatBypassed => {
-            Some("NAT is not interpreted")
-        }
+        R::NatNoMapping | R::NatUnsolicited | R::NatNoPort => Some("NAT is not interpreted"),
+        R::NatProtocol | R::NatBypassed => Some("NAT is not interpreted"),
         R::NotRedirected => Some("it depends on what is redirected"),
-        R::AbsentSession | R::Away | R::BufferDiscarded | R::BufferExpired | R::FragmentTimeout => {
-            Some("it depends on time")
-        }
+        R::AbsentSession | R::Away | R::FragmentTimeout => Some("it depends on time"),
+        R::BufferDiscarded | R::BufferExpired => Some("it depends on time"),
         R::ConnectionLimit
         | R::SlowPathBudget
         | R::StaleBudget
