@@ -41,6 +41,7 @@ mod put_error;
 mod queueing;
 mod queues;
 mod screening;
+mod session_buckets;
 mod settling;
 mod tables;
 

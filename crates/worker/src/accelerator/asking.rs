@@ -8,7 +8,7 @@
 //! # Order
 //!
 //! A flow goes one way at a time. What has gone to the host whole comes back through it, so nothing of the same session
-//! is kept or put by an answer until all of it has come back: each [bucket](Asking::bucket) of sessions remembers the
+//! is kept or put by an answer until all of it has come back: each [bucket](SessionBuckets) of sessions remembers the
 //! marker that was sent behind the last packet that went whole, and is clear when that one, or a later one, was echoed.
 //! There is room for all buckets from the start, so that what finds no room here is remembered, too. Sessions that
 //! share a bucket go whole together; that costs time alone.
@@ -16,18 +16,16 @@
 //! All is bounded: keys, packets, packets of a key, their time.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::BuildHasher;
 use std::time::Duration;
 
 use flow::{KeyFields, Nanos, PortId};
 use packet::PacketBuf;
 use rules::classifier::Key;
 
+use crate::accelerator::session_buckets::{BUCKETS, SessionBuckets};
 use crate::accelerator::settling::cut;
 use crate::deferred::packet_store::{PacketList, PacketStore};
 
-/// Buckets of sessions; a power of two.
-const BUCKETS: usize = 1 << 16;
 /// Slots have numbers below this: an answer names one and its turn.
 pub(super) const MOST_KEYS: usize = 1 << 16;
 /// How long a marker that says which buckets are clear waits for more packets that go whole.
@@ -108,7 +106,7 @@ pub(super) struct Asking<B> {
     released: PacketList,
     /// By bucket, the marker behind what went whole last.
     whole_before: Box<[u32]>,
-    buckets: foldhash::quality::RandomState,
+    buckets: SessionBuckets,
     /// The marker that is sent next, and the last that came back.
     marker: u32,
     echoed: u32,
@@ -164,7 +162,7 @@ impl<B: PacketBuf> Asking<B> {
             packets: PacketStore::new(limits.packets),
             released: PacketList::EMPTY,
             whole_before: vec![0; if keys > 0 { BUCKETS } else { 0 }].into(),
-            buckets: Default::default(),
+            buckets: SessionBuckets::default(),
             marker: 1,
             echoed: 0,
             is_marker_wanted: false,
@@ -200,22 +198,9 @@ impl<B: PacketBuf> Asking<B> {
         }
     }
 
-    /// The bucket of the session, one way, that packets of a key are of.
-    fn bucket(&self, key: &Key) -> usize {
-        let hash = match key {
-            Key::V4(key) if key.scope.is_tunnel() => self.buckets.hash_one((key.scope, key.teid)),
-            Key::V4(key) => self.buckets.hash_one((key.scope, key.destination)),
-            Key::V6(key) if key.scope.is_tunnel() => self.buckets.hash_one((key.scope, key.teid)),
-            Key::V6(key) => self
-                .buckets
-                .hash_one((key.scope, key.destination.first_chunk::<8>())),
-        };
-        hash as usize % BUCKETS
-    }
-
     /// Whether no packet of the session that has this key is with the host.
     fn is_clear(&self, key: &Key) -> bool {
-        let before = self.whole_before.get(self.bucket(key)).copied().unwrap_or(0);
+        let before = self.whole_before.get(self.buckets.of(key)).copied().unwrap_or(0);
         self.echoed.wrapping_sub(before) as i32 >= 0
     }
 
@@ -224,7 +209,7 @@ impl<B: PacketBuf> Asking<B> {
         if !self.is_on {
             return;
         }
-        let bucket = self.bucket(key);
+        let bucket = self.buckets.of(key);
         if let Some(before) = self.whole_before.get_mut(bucket) {
             *before = self.marker;
             self.is_marker_wanted = true;

@@ -1,7 +1,7 @@
 //! First packets of flows that an engine keeps while its host is asked.
 
-use flow::Nanos;
 use flow::contract::Flow;
+use flow::{KeyFields, Nanos};
 
 use super::asking::Questions;
 use super::engine::Engine;
@@ -47,9 +47,13 @@ impl<I: Io> Engine<I> {
         };
         let key = key_of(&flow.key);
         let asking = &self.aside.asking;
-        let settles = self.aside.settling.slot_of(&key).is_some()
-            || self.aside.settling.find_key(&answered.first).is_some();
-        let may_put = !settles && asking.may_put(&answered.first, &key, flow.key.fields());
+        let (settling, fields) = (&self.aside.settling, flow.key.fields());
+        let settles = match fields.contains(KeyFields::TUPLE) {
+            true => settling.slot_of(&key).is_some() || settling.find_key(&answered.first).is_some(),
+            // By a flow of the whole session packets would overtake those that are held of a narrower one.
+            false => settling.has_of_session(&key),
+        };
+        let may_put = !settles && asking.may_put(&answered.first, &key, fields);
         if !may_put {
             self.answer_whole(number, now);
         }

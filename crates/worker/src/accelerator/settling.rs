@@ -19,6 +19,7 @@ use flow::{Blocks, FlowEntry, KeyFields, Nanos, SessionIndex, Shape, Verdict};
 use packet::PacketBuf;
 use rules::classifier::Key;
 
+use crate::accelerator::session_buckets::{BUCKETS, SessionBuckets};
 use crate::burst::descriptor::{Family, PacketKey};
 use crate::deferred::packet_store::{PacketList, PacketStore};
 
@@ -106,6 +107,9 @@ pub(super) struct Settling<B> {
     free: Vec<u32>,
     by_key: HashMap<Key, u32, foldhash::quality::RandomState>,
     shapes: Vec<ShapeInUse>,
+    /// How many are of the sessions in each bucket.
+    by_bucket: Box<[u32]>,
+    buckets: SessionBuckets,
     /// In the order in which flows were given: their markers and their times rise.
     order: VecDeque<Turn>,
     /// Void flows, which take turns in being looked at.
@@ -125,6 +129,8 @@ impl<B: PacketBuf> Settling<B> {
             free: (0..flows as u32).rev().collect(),
             by_key: HashMap::with_capacity_and_hasher(flows, Default::default()),
             shapes: Vec::with_capacity(SHAPES),
+            by_bucket: vec![0; BUCKETS].into(),
+            buckets: SessionBuckets::default(),
             order: VecDeque::with_capacity(2 * flows),
             void: VecDeque::with_capacity(2 * flows),
             last_turn: 0,
@@ -158,6 +164,7 @@ impl<B: PacketBuf> Settling<B> {
                 let Some(slot) = self.free.pop() else { return false };
                 self.by_key.insert(given.key, slot);
                 self.use_shape(&given.key);
+                self.count_in_bucket(&given.key, 1);
                 slot
             }
         };
@@ -204,6 +211,18 @@ impl<B: PacketBuf> Settling<B> {
                 keys: 1,
             }),
         }
+    }
+
+    fn count_in_bucket(&mut self, key: &Key, more: i32) {
+        if let Some(flows) = self.by_bucket.get_mut(self.buckets.of(key)) {
+            *flows = flows.wrapping_add_signed(more);
+        }
+    }
+
+    /// Whether any flow settles of the session, one way, that this key is of, or of another one in its bucket.
+    pub fn has_of_session(&self, key: &Key) -> bool {
+        let flows = self.by_bucket.get(self.buckets.of(key));
+        flows.is_some_and(|flows| *flows > 0)
     }
 
     /// The flow of a packet, if it settles: its slot and what the host gave.
@@ -322,6 +341,7 @@ impl<B: PacketBuf> Settling<B> {
             return PacketList::EMPTY;
         };
         self.by_key.remove(&flow.given.key);
+        self.count_in_bucket(&flow.given.key, -1);
         self.free.push(slot);
         let (fields, is_tunnel) = shape_of(&flow.given.key);
         self.shapes.retain_mut(|shape| {
