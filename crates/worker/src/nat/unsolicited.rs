@@ -5,7 +5,7 @@
 //! not charged has no URRs in its verdict from then on. The buffer of a packet keeps that it is one, for when it has
 //! waited.
 
-use flow::{Blocks, ForwardFlags, SessionIndex};
+use flow::{Blocks, FlowFlags, ForwardFlags, ForwardKind, SessionIndex};
 use nat::pools::UnsolicitedPolicy;
 use packet::DropReason;
 
@@ -86,7 +86,8 @@ impl Unsolicited {
     }
 
     /// Does with them what the policies of their sessions say. Those that are not charged go no further where a quota
-    /// is used up; those that page no UE, not to a CP function, which would buffer them.
+    /// is used up; those that page no UE, not where they would wait for one, here or in a CP function: before they
+    /// count in URRs that measure before QoS enforcement. What an access list denies goes nowhere.
     #[cold]
     pub(super) fn treat<B: PacketMetadata>(
         &mut self,
@@ -96,7 +97,8 @@ impl Unsolicited {
     ) {
         for index in indexes(self.all) {
             let descriptor = &mut burst.descriptors[index];
-            if !descriptor.is_open_user() || !descriptor.verdict.is_some() {
+            let is_denied = descriptor.verdict.flags.contains(FlowFlags::DENIED);
+            if !descriptor.is_open_user() || !descriptor.verdict.is_some() || is_denied {
                 continue;
             }
             let Ok(block) = live(blocks, &descriptor.verdict) else {
@@ -105,9 +107,10 @@ impl Unsolicited {
             let Some(UnsolicitedPolicy { pages, charged }) = policy_of(block.session()) else {
                 continue;
             };
-            let flags = block.forward(descriptor.verdict.forward).flags();
-            let is_stopped = !charged && block.is_stopped(descriptor.verdict.urrs)
-                || !pages && flags.contains(ForwardFlags::TO_CP_FUNCTION);
+            let forward = block.forward(descriptor.verdict.forward);
+            let would_page = forward.kind() == ForwardKind::Buffer
+                || forward.flags().contains(ForwardFlags::TO_CP_FUNCTION);
+            let is_stopped = !charged && block.is_stopped(descriptor.verdict.urrs) || !pages && would_page;
             let packet = &mut burst.packets[index];
             packet.set_ingress(packet.ingress().unsolicited());
             let bit = 1 << (index % BURST);
@@ -124,7 +127,7 @@ impl Unsolicited {
         }
     }
 
-    /// Packets that page no UE end here if they are to wait for one.
+    /// Packets that page no UE end here if they are to wait for one by the FAR of a quota.
     #[cold]
     pub fn stop_paging<B>(&self, burst: &mut Burst<B>) {
         for index in indexes(self.silent) {

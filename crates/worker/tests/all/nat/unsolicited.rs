@@ -6,9 +6,11 @@ use nat::pools::UnsolicitedPolicy;
 use nat::pools::fixed::Forward;
 use rules::image::{DataStatus, SessionImage};
 use rules::model::{
-    ApplyAction, DestinationInterface, Edit, FarUpdate, ForwardingParametersUpdate, Gate,
-    MeasurementInformation, OuterHeaderCreation, QerId, QerUpdate, UrrId, UrrUpdate,
+    AccessAction, AccessList, AccessRule, ApplyAction, DestinationInterface, DroppedDlThreshold, Edit,
+    FarUpdate, ForwardingParametersUpdate, Gate, MeasurementInformation, OuterHeaderCreation, PdrId,
+    PdrUpdate, QerId, QerUpdate, ReportingTriggers, SdfFilter, Urr, UrrId, UrrTerms, UrrUpdate,
 };
+use rules::network::BoundAccessList;
 use worker::{BufferLimits, TracedUnsolicited};
 
 use crate::common::buffering::{BUFF, LIMITS, with};
@@ -59,9 +61,13 @@ impl Case {
     }
 
     fn with(policy: UnsolicitedPolicy, buffers: BufferLimits, edit: impl FnOnce(&mut SessionRules)) -> Self {
+        Self::within(network_of(policy), buffers, edit)
+    }
+
+    fn within(network: Network, buffers: BufferLimits, edit: impl FnOnce(&mut SessionRules)) -> Self {
         let mut rules = translated(session());
         edit(&mut rules);
-        let mut world = World::with(network_of(policy), 1, |config| {
+        let mut world = World::with(network, 1, |config| {
             config.buffers = buffers;
             config.fragments = FragmentLimits::default();
         });
@@ -346,6 +352,104 @@ fn it_counts_before_qos_no_more_than_behind() {
         let all = usage.counters.iter().chain(&usage.before_qos);
         let counts: Vec<u64> = all.map(|(_, count)| count.dl_packets).collect();
         assert_eq!(counts.iter().max(), Some(&counted), "{counts:?}");
+    }
+}
+
+/// What ends since it pages no UE was not counted when it came.
+#[test]
+fn it_counts_before_qos_only_where_it_may_wait() {
+    for policy in ALL {
+        let mut case = Case::with(policy, LIMITS, |rules| {
+            let update = UrrUpdate {
+                information: Some(MeasurementInformation::MBQE),
+                ..UrrUpdate::new(UrrId(1))
+            };
+            rules.update_urr(update).expect("it is there");
+        });
+        case.act(BUFF.with(ApplyAction::NOCP));
+        let ends = (!policy.pages).then_some(DropReason::NatUnsolicited);
+        assert_eq!(case.receives(ROUTER), ends, "{policy:?}");
+        let usage = case.world.query(0, SessionIndex(1));
+        let all = usage.counters.iter().chain(&usage.before_qos);
+        let counted: u64 = all.map(|(_, count)| count.dl_packets).sum();
+        assert_eq!(counted, u64::from(policy.pages && policy.charged), "{policy:?}");
+    }
+}
+
+/// A Dropped DL Traffic Threshold is of what would have been charged.
+#[test]
+fn it_counts_as_dropped_where_it_is_charged() {
+    for policy in ALL {
+        let mut case = Case::with(policy, LIMITS, |rules| {
+            let terms = UrrTerms {
+                dropped_dl_threshold: Some(DroppedDlThreshold {
+                    packets: Some(1),
+                    octets: None,
+                }),
+                ..UrrTerms::NONE
+            };
+            let urr = Urr {
+                triggers: ReportingTriggers::DROTH,
+                terms: Some(Box::new(terms)),
+                ..Urr::volume(UrrId(9))
+            };
+            rules.create_urr(urr).expect("it is new");
+            let update = PdrUpdate {
+                urrs: Some(vec![UrrId(1), UrrId(9)]),
+                ..PdrUpdate::new(PdrId(2))
+            };
+            rules.update_pdr(update).expect("it is there");
+        });
+        case.act(ApplyAction::DROP);
+        events(&mut case.world);
+        for (host, reports) in [(ROUTER, usize::from(policy.charged)), (REMOTE, 1)] {
+            assert_eq!(case.receives(host), Some(DropReason::FarDrop));
+            let events = events(&mut case.world);
+            let is_reached = |event: &&Event| matches!(event, Event::DroppedReached { .. });
+            assert_eq!(
+                events.iter().filter(is_reached).count(),
+                reports,
+                "{policy:?} {host}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_access_list_counts_what_it_denies_by_its_rule() {
+    for policy in ALL {
+        let rule = AccessRule {
+            name: "router".into(),
+            action: AccessAction::Deny,
+            direction: None,
+            filters: vec![SdfFilter {
+                flow_description: format!("permit out 17 from {ROUTER} to assigned").parse().ok(),
+                ..SdfFilter::default()
+            }],
+            detection: Default::default(),
+        };
+        let list = AccessList::new("list", vec![rule], AccessAction::Permit).expect("few");
+        let bound = BoundAccessList {
+            list: Arc::new(list),
+            scope: SessionScope::default(),
+        };
+        let network = network_of(policy)
+            .with_access_lists(vec![bound])
+            .expect("one list");
+        let list = network.access_lists().of(None, None).cloned();
+        let mut case = Case::within(network, LIMITS, |rules| {
+            rules.set_local_policy(LocalPolicy {
+                nat: Some(NatPoolId(0)),
+                access_list: list,
+                ..LocalPolicy::default()
+            });
+        });
+        for packets in 1..=3 {
+            assert_eq!(case.receives(ROUTER), Some(DropReason::AccessList), "{policy:?}");
+            let counts = case.world.workers[0].access_counts()[1];
+            assert_eq!((counts.flows, counts.packets), (1, packets), "{policy:?}");
+        }
+        case.world.assert_conserved();
     }
 }
 
