@@ -1,4 +1,6 @@
 //! Unsolicited packets: those that have come through a live mapping from an address that the mapping has not sent to.
+//! ICMP errors about what it has sent are solicited by any sender, but those of such addresses page as they do: anyone
+//! who knows where a mapping has sent to can make them.
 //!
 //! They are found where the mapping is looked up. What their session's pool says of them is done behind `map`, where
 //! the session is known, and where they would wait for their UE. Nothing else of the packet path knows of them: what is
@@ -20,6 +22,8 @@ use crate::trace::TracedUnsolicited;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Unsolicited {
     all: u64,
+    /// Of the others, the errors of those that the mapping has not sent to.
+    errors: u64,
     /// Those that page no UE.
     silent: u64,
     /// Those that count in no URR.
@@ -36,6 +40,12 @@ impl Unsolicited {
     #[cold]
     pub(super) fn note(&mut self, index: usize) {
         self.all |= 1 << (index % BURST);
+    }
+
+    /// The packet at `index` is an error about what a mapping has sent, of one that it has not sent to.
+    #[cold]
+    pub(super) fn note_error(&mut self, index: usize) {
+        self.errors |= 1 << (index % BURST);
     }
 
     /// What was made of the packet at `index`, if it is one.
@@ -79,10 +89,10 @@ fn indexes(mut bits: u64) -> impl Iterator<Item = usize> {
 }
 
 impl Unsolicited {
-    /// Whether there are any.
+    /// Whether there are any, or errors that page as they do.
     #[inline]
     pub(super) const fn any(self) -> bool {
-        self.all != 0
+        self.all | self.errors != 0
     }
 
     /// Does with them what the policies of their sessions say. Those that are not charged go no further where a quota
@@ -95,7 +105,7 @@ impl Unsolicited {
         blocks: &mut Blocks,
         policy_of: impl Fn(SessionIndex) -> Option<UnsolicitedPolicy>,
     ) {
-        for index in indexes(self.all) {
+        for index in indexes(self.all | self.errors) {
             let descriptor = &mut burst.descriptors[index];
             let is_denied = descriptor.verdict.flags.contains(FlowFlags::DENIED);
             if !descriptor.is_open_user() || !descriptor.verdict.is_some() || is_denied {
@@ -107,12 +117,16 @@ impl Unsolicited {
             let Some(UnsolicitedPolicy { pages, charged }) = policy_of(block.session()) else {
                 continue;
             };
+            let is_error = !has(self.all, index);
+            let charged = charged || is_error;
             let forward = block.forward(descriptor.verdict.forward);
             let would_page = forward.kind() == ForwardKind::Buffer
                 || forward.flags().contains(ForwardFlags::TO_CP_FUNCTION);
             let is_stopped = !charged && block.is_stopped(descriptor.verdict.urrs) || !pages && would_page;
-            let packet = &mut burst.packets[index];
-            packet.set_ingress(packet.ingress().unsolicited());
+            if !is_error {
+                let packet = &mut burst.packets[index];
+                packet.set_ingress(packet.ingress().unsolicited());
+            }
             let bit = 1 << (index % BURST);
             if !pages {
                 self.silent |= bit;

@@ -249,6 +249,36 @@ fn errors_about_what_the_ue_has_sent_are_wanted_whoever_sends_them() {
     error_about(ROUTER, 1);
 }
 
+/// An attacker who knows where the UE has sent to may quote that, from an own address.
+#[test]
+fn errors_page_an_idle_ue_where_it_has_sent_to_their_senders() {
+    for policy in ALL {
+        let mut case = Case::new(policy);
+        case.act(BUFF.with(ApplyAction::NOCP));
+        let public = case.public;
+        let of = |sender: Ipv4Addr, case: &mut Case| {
+            let quoted = packet(proto::UDP, public, (REMOTE, 53));
+            let why = reason(&mut case.world, 1, &error(sender, public.0, &quoted));
+            (why, case.reported())
+        };
+        let ends = (!policy.pages).then_some(DropReason::NatUnsolicited);
+        assert_eq!(
+            of(ROUTER, &mut case),
+            (ends, usize::from(policy.pages)),
+            "{policy:?}"
+        );
+        assert_eq!(
+            of(REMOTE, &mut case),
+            (None, usize::from(!policy.pages)),
+            "{policy:?}"
+        );
+        case.act(ApplyAction::FORW);
+        let waited = 1 + u64::from(policy.pages);
+        assert_eq!(case.counted(), waited, "{policy:?}: all are charged");
+        case.world.assert_conserved();
+    }
+}
+
 #[test]
 fn fragments_count_as_their_first_one() {
     let mut case = Case::new(NEITHER);
