@@ -310,6 +310,30 @@ fn pings_are_answered_by_whom_they_were_sent_to() {
     }
 }
 
+/// No ping comes to a UE, so it has none to answer: a reply would answer what it gets for nothing.
+#[test]
+fn a_ue_answers_no_pings() {
+    let mut case = Case::new(NEITHER);
+    let ping = |from: Ipv4Addr, to: Ipv4Addr, id| {
+        make::echo_request(from.into(), to.into(), id, 3, b"some payload").expect("short")
+    };
+    let sent = only(&mut case.world, 0, &in_tunnel(&ping(UE, REMOTE, 5)));
+    let id = u16::from_be_bytes([sent[24], sent[25]]);
+    assert_eq!(
+        reason(&mut case.world, 1, &ping(ROUTER, PUBLIC, id)),
+        Some(DropReason::NatNoMapping)
+    );
+    let mut reply = ping(UE, ROUTER, 5);
+    reply[20] = 0;
+    reply[22..24].fill(0);
+    let sum = checksum::of(&reply[20..]);
+    reply[22..24].copy_from_slice(&sum.to_be_bytes());
+    assert_eq!(
+        reason(&mut case.world, 0, &in_tunnel(&reply)),
+        Some(DropReason::NatNoMapping)
+    );
+}
+
 #[test]
 fn a_forwarded_port_is_there_for_all() {
     let mut case = Case::new(NEITHER);
