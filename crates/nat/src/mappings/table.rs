@@ -511,6 +511,17 @@ impl Mappings {
         })
     }
 
+    /// Whether what comes from an address is as if the mapping had sent to it, by the hash as in
+    /// [`inbound_by`](Self::inbound_by). So it is of all mappings that do not distinguish any.
+    #[cold]
+    pub fn counts_as_known(&self, (end, hash): (PublicEnd, PublicHash), remote: [u8; 4]) -> bool {
+        let found = self.records.find(hash, end);
+        let found = found.and_then(|number| Some((number, self.records.get(number)?)));
+        found.is_none_or(|(number, mapping)| {
+            !mapping.keeps_remotes() || mapping.filters() || self.remotes.has(number, remote)
+        })
+    }
+
     /// Counts a packet from an address that a mapping has not sent to.
     ///
     /// # Errors

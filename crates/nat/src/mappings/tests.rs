@@ -391,11 +391,37 @@ fn what_comes_from_addresses_that_were_not_sent_to_is_told() {
         Nanos::from_secs(400),
     );
     assert!(late.unwrap().is_unsolicited);
+    let is_known = |table: &Mappings, port, remote| {
+        let end = PublicEnd {
+            block: BlockId(0),
+            port,
+            protocol: Protocol::Udp,
+        };
+        table.counts_as_known((end, table.public_hash(end)), remote)
+    };
+    assert!(is_known(&table, port, REMOTE) && !is_known(&table, port, THIRD));
     // A port forward is for all.
     assert!(table.forward(SESSION, inside(80, Protocol::Udp), (BlockId(0), 1_024), now));
+    assert!(is_known(&table, 1_024, THIRD));
     let wanted = table.inbound(BlockId(0), 1_024, Protocol::Udp, THIRD, Segment::Within, now);
     assert!(!wanted.unwrap().is_unsolicited);
     table.check();
+}
+
+/// The octets of a mapping that the guide has: without addresses, with a quarter as many beside the latest of each, and
+/// with as many.
+#[test]
+fn addresses_take_what_the_guide_says() {
+    let mappings = 1 << 20;
+    for (remotes, octets) in [(0, 24.0), (mappings / 4, 24.0 + 13.5), (mappings, 24.0 + 26.6)] {
+        let table = Mappings::new(&MappingsConfig {
+            mappings,
+            remotes,
+            ..config()
+        });
+        let of_mapping = table.unwrap().octets().0 as f64 / mappings as f64;
+        assert!((of_mapping - octets).abs() < 0.1, "{remotes}: {of_mapping}");
+    }
 }
 
 #[test]

@@ -83,9 +83,13 @@ fn report_lost<I: Io>(context: &mut Context<'_, I>, flow: &Flow) {
 }
 
 /// Counts a downlink packet that is dropped in its URRs with a Dropped DL Traffic Threshold: those of its PDR, and
-/// those of the predefined rule that it matched, if the rules are still those by which that is known.
+/// those of the predefined rule that it matched, if the rules are still those by which that is known. One of which no
+/// octet may be charged counts in none.
 #[cold]
 fn count_dropped<I: Io>(context: &mut Context<'_, I>, flow: &Flow) {
+    if flow.octets == 0 {
+        return;
+    }
     let Some(slot) = context.sessions.at(flow.session) else {
         return;
     };

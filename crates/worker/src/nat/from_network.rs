@@ -167,11 +167,16 @@ impl NatStage {
         self.admitted |= 1 << (index % BURST);
         if is_unsolicited {
             self.unsolicited.note(index);
+        } else if let Message::Error(_) = packet.message
+            && !self.mappings.counts_as_known(end, packet.source)
+        {
+            self.unsolicited.note_error(index);
         }
         Ok(inside)
     }
 
-    /// The UE's own end of the mapping that a packet is for, if that lets it pass.
+    /// The UE's own end of the mapping that a packet is for, if that lets it pass. For an error, the destination that
+    /// it quotes decides, not its sender.
     #[inline(always)]
     fn inbound(
         &mut self,

@@ -174,18 +174,22 @@ impl NatStage {
         now: Nanos,
     ) -> Result<Endpoint, DropReason> {
         let session = departure.session;
-        let is_known_only = matches!(message, Message::Error(_) | Message::Query { asks: false, .. });
         if let Message::Later = message {
             // Without its first one, what has no mappings would leave with a public address, too.
             Protocol::of(protocol()).ok_or(DropReason::NatProtocol)?;
             let address = self.public_address(session).ok_or(DropReason::NatNoPort)?;
             return Ok(Endpoint { address, port: 0 });
         }
+        if let Message::Query { asks: false, .. } = message {
+            // No request comes to a public address: it answers none.
+            return Err(DropReason::NatNoMapping);
+        }
         if !departure.has_inside {
             return Err(DropReason::NatProtocol);
         }
         let (inside, expected) = (&departure.inside, &departure.expected);
-        if is_known_only {
+        if let Message::Error(_) = message {
+            // It asks for nothing: that a port is closed makes no sender one that the UE has sent to.
             let known = self.mappings.lookup_inside(session, inside, now);
             let (address, port) = known.ok_or(DropReason::NatNoMapping)?;
             return Ok(Endpoint { address, port });

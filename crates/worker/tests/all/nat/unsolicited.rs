@@ -6,9 +6,11 @@ use nat::pools::UnsolicitedPolicy;
 use nat::pools::fixed::Forward;
 use rules::image::{DataStatus, SessionImage};
 use rules::model::{
-    ApplyAction, DestinationInterface, Edit, FarUpdate, ForwardingParametersUpdate, Gate,
-    MeasurementInformation, OuterHeaderCreation, QerId, QerUpdate, UrrId, UrrUpdate,
+    AccessAction, AccessList, AccessRule, ApplyAction, DestinationInterface, DroppedDlThreshold, Edit,
+    FarUpdate, ForwardingParametersUpdate, Gate, MeasurementInformation, OuterHeaderCreation, PdrId,
+    PdrUpdate, QerId, QerUpdate, ReportingTriggers, SdfFilter, Urr, UrrId, UrrTerms, UrrUpdate,
 };
+use rules::network::BoundAccessList;
 use worker::{BufferLimits, TracedUnsolicited};
 
 use crate::common::buffering::{BUFF, LIMITS, with};
@@ -59,9 +61,13 @@ impl Case {
     }
 
     fn with(policy: UnsolicitedPolicy, buffers: BufferLimits, edit: impl FnOnce(&mut SessionRules)) -> Self {
+        Self::within(network_of(policy), buffers, edit)
+    }
+
+    fn within(network: Network, buffers: BufferLimits, edit: impl FnOnce(&mut SessionRules)) -> Self {
         let mut rules = translated(session());
         edit(&mut rules);
-        let mut world = World::with(network_of(policy), 1, |config| {
+        let mut world = World::with(network, 1, |config| {
             config.buffers = buffers;
             config.fragments = FragmentLimits::default();
         });
@@ -243,6 +249,36 @@ fn errors_about_what_the_ue_has_sent_are_wanted_whoever_sends_them() {
     error_about(ROUTER, 1);
 }
 
+/// An attacker who knows where the UE has sent to may quote that, from an own address.
+#[test]
+fn errors_page_an_idle_ue_where_it_has_sent_to_their_senders() {
+    for policy in ALL {
+        let mut case = Case::new(policy);
+        case.act(BUFF.with(ApplyAction::NOCP));
+        let public = case.public;
+        let of = |sender: Ipv4Addr, case: &mut Case| {
+            let quoted = packet(proto::UDP, public, (REMOTE, 53));
+            let why = reason(&mut case.world, 1, &error(sender, public.0, &quoted));
+            (why, case.reported())
+        };
+        let ends = (!policy.pages).then_some(DropReason::NatUnsolicited);
+        assert_eq!(
+            of(ROUTER, &mut case),
+            (ends, usize::from(policy.pages)),
+            "{policy:?}"
+        );
+        assert_eq!(
+            of(REMOTE, &mut case),
+            (None, usize::from(!policy.pages)),
+            "{policy:?}"
+        );
+        case.act(ApplyAction::FORW);
+        let waited = 1 + u64::from(policy.pages);
+        assert_eq!(case.counted(), waited, "{policy:?}: all are charged");
+        case.world.assert_conserved();
+    }
+}
+
 #[test]
 fn fragments_count_as_their_first_one() {
     let mut case = Case::new(NEITHER);
@@ -272,6 +308,30 @@ fn pings_are_answered_by_whom_they_were_sent_to() {
             (None, counted)
         );
     }
+}
+
+/// No ping comes to a UE, so it has none to answer: a reply would answer what it gets for nothing.
+#[test]
+fn a_ue_answers_no_pings() {
+    let mut case = Case::new(NEITHER);
+    let ping = |from: Ipv4Addr, to: Ipv4Addr, id| {
+        make::echo_request(from.into(), to.into(), id, 3, b"some payload").expect("short")
+    };
+    let sent = only(&mut case.world, 0, &in_tunnel(&ping(UE, REMOTE, 5)));
+    let id = u16::from_be_bytes([sent[24], sent[25]]);
+    assert_eq!(
+        reason(&mut case.world, 1, &ping(ROUTER, PUBLIC, id)),
+        Some(DropReason::NatNoMapping)
+    );
+    let mut reply = ping(UE, ROUTER, 5);
+    reply[20] = 0;
+    reply[22..24].fill(0);
+    let sum = checksum::of(&reply[20..]);
+    reply[22..24].copy_from_slice(&sum.to_be_bytes());
+    assert_eq!(
+        reason(&mut case.world, 0, &in_tunnel(&reply)),
+        Some(DropReason::NatNoMapping)
+    );
 }
 
 #[test]
@@ -346,6 +406,104 @@ fn it_counts_before_qos_no_more_than_behind() {
         let all = usage.counters.iter().chain(&usage.before_qos);
         let counts: Vec<u64> = all.map(|(_, count)| count.dl_packets).collect();
         assert_eq!(counts.iter().max(), Some(&counted), "{counts:?}");
+    }
+}
+
+/// What ends since it pages no UE was not counted when it came.
+#[test]
+fn it_counts_before_qos_only_where_it_may_wait() {
+    for policy in ALL {
+        let mut case = Case::with(policy, LIMITS, |rules| {
+            let update = UrrUpdate {
+                information: Some(MeasurementInformation::MBQE),
+                ..UrrUpdate::new(UrrId(1))
+            };
+            rules.update_urr(update).expect("it is there");
+        });
+        case.act(BUFF.with(ApplyAction::NOCP));
+        let ends = (!policy.pages).then_some(DropReason::NatUnsolicited);
+        assert_eq!(case.receives(ROUTER), ends, "{policy:?}");
+        let usage = case.world.query(0, SessionIndex(1));
+        let all = usage.counters.iter().chain(&usage.before_qos);
+        let counted: u64 = all.map(|(_, count)| count.dl_packets).sum();
+        assert_eq!(counted, u64::from(policy.pages && policy.charged), "{policy:?}");
+    }
+}
+
+/// A Dropped DL Traffic Threshold is of what would have been charged.
+#[test]
+fn it_counts_as_dropped_where_it_is_charged() {
+    for policy in ALL {
+        let mut case = Case::with(policy, LIMITS, |rules| {
+            let terms = UrrTerms {
+                dropped_dl_threshold: Some(DroppedDlThreshold {
+                    packets: Some(1),
+                    octets: None,
+                }),
+                ..UrrTerms::NONE
+            };
+            let urr = Urr {
+                triggers: ReportingTriggers::DROTH,
+                terms: Some(Box::new(terms)),
+                ..Urr::volume(UrrId(9))
+            };
+            rules.create_urr(urr).expect("it is new");
+            let update = PdrUpdate {
+                urrs: Some(vec![UrrId(1), UrrId(9)]),
+                ..PdrUpdate::new(PdrId(2))
+            };
+            rules.update_pdr(update).expect("it is there");
+        });
+        case.act(ApplyAction::DROP);
+        events(&mut case.world);
+        for (host, reports) in [(ROUTER, usize::from(policy.charged)), (REMOTE, 1)] {
+            assert_eq!(case.receives(host), Some(DropReason::FarDrop));
+            let events = events(&mut case.world);
+            let is_reached = |event: &&Event| matches!(event, Event::DroppedReached { .. });
+            assert_eq!(
+                events.iter().filter(is_reached).count(),
+                reports,
+                "{policy:?} {host}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_access_list_counts_what_it_denies_by_its_rule() {
+    for policy in ALL {
+        let rule = AccessRule {
+            name: "router".into(),
+            action: AccessAction::Deny,
+            direction: None,
+            filters: vec![SdfFilter {
+                flow_description: format!("permit out 17 from {ROUTER} to assigned").parse().ok(),
+                ..SdfFilter::default()
+            }],
+            detection: Default::default(),
+        };
+        let list = AccessList::new("list", vec![rule], AccessAction::Permit).expect("few");
+        let bound = BoundAccessList {
+            list: Arc::new(list),
+            scope: SessionScope::default(),
+        };
+        let network = network_of(policy)
+            .with_access_lists(vec![bound])
+            .expect("one list");
+        let list = network.access_lists().of(None, None).cloned();
+        let mut case = Case::within(network, LIMITS, |rules| {
+            rules.set_local_policy(LocalPolicy {
+                nat: Some(NatPoolId(0)),
+                access_list: list,
+                ..LocalPolicy::default()
+            });
+        });
+        for packets in 1..=3 {
+            assert_eq!(case.receives(ROUTER), Some(DropReason::AccessList), "{policy:?}");
+            let counts = case.world.workers[0].access_counts()[1];
+            assert_eq!((counts.flows, counts.packets), (1, packets), "{policy:?}");
+        }
+        case.world.assert_conserved();
     }
 }
 
