@@ -658,7 +658,7 @@ fn the_first_worker_sorts_some_at_a_time_and_fills_no_ring() {
     let frame = exception_of(&mut team, 1);
     let lost = |team: &Team| team.hosts[0].accelerator_view().map_or(0, |view| view.port.lost);
     // The second worker takes nothing meanwhile.
-    let mut flood = |team: &mut Team, packets: u32| {
+    let flood = |team: &mut Team, packets: u32| {
         let before = (team.hosts[0].passed_on(), lost(team));
         for _ in 0..packets {
             let queue = team.host_wires.to(WorkerId(0), TOWARDS);
