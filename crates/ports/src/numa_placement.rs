@@ -97,24 +97,24 @@ impl NumaPlacement {
     }
 }
 
-/// The pools of packet buffers, one for each worker, with `buffers` together.
+/// The pools of packet buffers, one for each worker, with as many as `buffers` says of it.
 ///
 /// # Errors
 /// DPDK's, when there is no memory for one.
-pub fn pools(eal: &Eal, placements: &[NumaPlacement], buffers: u32) -> Result<Vec<Mempool>, dpdk::Error> {
-    let shape = pool_shape(buffers, placements.len() as u32);
-    let pool = |placement: &NumaPlacement| {
+pub fn pools(eal: &Eal, placements: &[NumaPlacement], buffers: &[u32]) -> Result<Vec<Mempool>, dpdk::Error> {
+    let pool = |(placement, buffers): (&NumaPlacement, &u32)| {
+        let shape = pool_shape(*buffers, placements.len() as u32);
         placement.make("packet buffers", |socket| {
             Mempool::new(eal, PoolConfig { socket, ..shape })
         })
     };
-    placements.iter().map(pool).collect()
+    placements.iter().zip(buffers).map(pool).collect()
 }
 
-/// The shape of one worker's pool, of a number of workers. Each worker, and the thread of the host's packets, keeps
-/// free buffers of every pool; together at most half of a pool.
+/// The shape of the pool with this many buffers of one of a number of workers. Each worker, and the thread of the
+/// host's packets, keeps free buffers of every pool; together at most half of a pool.
 fn pool_shape(buffers: u32, workers: u32) -> PoolConfig {
-    let shape = PoolConfig::with_buffers(buffers.div_ceil(workers.max(1)));
+    let shape = PoolConfig::with_buffers(buffers);
     // A cache flushes at 1.5 times its size.
     let most = shape.buffers / (3 * (workers + 1));
     PoolConfig {
@@ -209,11 +209,11 @@ mod tests {
     }
 
     #[test]
-    fn pools_share_the_buffers_and_caches_leave_half() {
+    fn caches_leave_half_of_a_pool() {
         assert_eq!(pool_shape(32_768, 1), PoolConfig::with_buffers(32_768));
-        for (buffers, workers) in [(32_768, 2), (2_048, 64), (100_000, 7)] {
+        for (buffers, workers) in [(16_384, 2), (32, 64), (14_286, 7), (24_576, 2)] {
             let shape = pool_shape(buffers, workers);
-            assert!(shape.buffers * workers >= buffers && shape.buffers * workers < buffers + workers);
+            assert_eq!(shape.buffers, buffers);
             assert!(
                 (workers + 1) * shape.cache * 3 / 2 <= shape.buffers / 2 + 1,
                 "{shape:?}"

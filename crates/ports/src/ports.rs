@@ -140,8 +140,8 @@ struct PortsPlan<'a> {
     first_members: Vec<Option<PortId>>,
     /// By worker, where it belongs.
     placements: Vec<NumaPlacement>,
-    /// Packet buffers, those of all workers together.
-    buffers: u32,
+    /// Packet buffers of each worker.
+    buffers: Vec<u32>,
 }
 
 impl<'a> PortsPlan<'a> {
@@ -163,7 +163,7 @@ impl<'a> PortsPlan<'a> {
             ports: config.ports.iter().map(planned).collect(),
             first_members,
             placements: NumaPlacement::of_workers(&config.workers, &NumaTopology::read()),
-            buffers: config.dpdk.buffers.value() as u32,
+            buffers: config.buffers_of_workers(),
         }
     }
 
@@ -180,7 +180,7 @@ impl<'a> PortsPlan<'a> {
             ports: config.ordered_ports().map(planned).collect(),
             first_members: vec![None; config.ports.len()],
             placements: vec![NumaPlacement::of_core(config.core(), &NumaTopology::read())],
-            buffers: config.dpdk.buffers.value() as u32,
+            buffers: vec![config.dpdk.buffers.value() as u32],
         }
     }
 }
@@ -239,7 +239,7 @@ impl Ports {
         mut failed: impl FnMut(PortError) -> Result<(), PortError>,
     ) -> Result<Self, PortError> {
         let workers = plan.placements.len() as u16;
-        let pools = numa_placement::pools(eal, &plan.placements, plan.buffers);
+        let pools = numa_placement::pools(eal, &plan.placements, &plan.buffers);
         let pools = pools.map_err(|error| PortError {
             port: "(packet memory)".into(),
             reason: error.to_string(),

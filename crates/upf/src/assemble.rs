@@ -135,7 +135,7 @@ pub fn worker_config(
     let bits = |dscps: &Vec<Bounded<0, 63>>| dscps.iter().fold(0, |bits, dscp| bits | 1_u64 << dscp.value());
     worker.urgent_dscps = dscps.map(bits).collect();
     worker.backlog = backlog(config);
-    worker.offload = config.offload_policy();
+    worker.offload = config.offload_policy(id.index());
     worker
 }
 

@@ -1,5 +1,6 @@
 //! Where a worker's packets come from and go to.
 
+mod accelerator_port;
 mod accelerator_port_stats;
 pub mod behind_accelerator;
 mod charge;
@@ -219,6 +220,12 @@ pub trait Io {
 
     /// What was given to other workers beside [handing over](Self::hand_over), since the start.
     fn passed_on(&self) -> u64 {
+        0
+    }
+
+    /// Frames that were taken of the link with an accelerator, what other workers have passed on of it, and packets
+    /// that were [sorted](Self::sort), since the start.
+    fn taken_of_link(&self) -> u64 {
         0
     }
 

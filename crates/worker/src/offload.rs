@@ -16,6 +16,7 @@ pub(crate) mod network;
 mod objects;
 mod of_sessions;
 pub(crate) mod policy;
+mod purpose;
 pub(crate) mod queues;
 pub(crate) mod state;
 pub(crate) mod stays;

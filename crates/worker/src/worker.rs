@@ -28,7 +28,8 @@ const INACTIVITY_TIMERS_PER_POLL: usize = 16;
 /// What one poll did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PollReport {
-    /// Packets taken from ports, the inbox and the host.
+    /// Packets taken from ports, the inbox and the host; of the link with an accelerator also frames of its channels,
+    /// and what was passed on to other workers.
     pub rx: u64,
     /// Packets sent by ports.
     pub tx: u64,
@@ -50,8 +51,9 @@ impl<I: Io> Worker<I> {
     /// stages.
     pub fn poll(&mut self, now: Nanos) -> PollReport {
         let (rx, tx) = (self.entered(), self.stats.tx());
+        let mut of_link = 0;
         if self.offload.is_some() {
-            self.receive_of_accelerator(now);
+            of_link = self.receive_of_accelerator(now);
             self.work_offload(now);
         }
         let commands = self.apply_commands(now);
@@ -90,7 +92,7 @@ impl<I: Io> Worker<I> {
             self.slow_path.budget.end_flood();
         }
         PollReport {
-            rx,
+            rx: rx + of_link,
             tx: self.stats.tx() - tx,
             commands,
             waiting: self.stats.backlog + self.stats.queued,

@@ -27,7 +27,7 @@ const LONGEST_KEY: u64 = 4_096;
 const FORBIDDEN: u32 = 0o037;
 /// The longest frame of the channel, which passes every link, whatever the other end has as its MTU.
 const CONTROL_MTU: usize = 1_500;
-/// Packet buffers, at least: those that wait leave enough for the channel's frames.
+/// Packet buffers, at least, for each worker: those that wait leave enough for the channel's frames.
 pub(crate) const LEAST_BUFFERS: usize = 16_384;
 /// What comes in front of an IP packet that goes to the accelerator: its Ethernet header with two tags, and the header
 /// with its flow.
@@ -205,9 +205,9 @@ impl Config {
 }
 
 impl Config {
-    /// Which sessions the accelerator passes; `None` without one.
+    /// Which sessions of a worker, by its number, the accelerator passes; `None` without one.
     #[must_use]
-    pub fn offload_policy(&self) -> Option<OffloadPolicy> {
+    pub fn offload_policy(&self, worker: usize) -> Option<OffloadPolicy> {
         let policy = &self.accelerator.as_ref()?.policy;
         let bit = |qfi: &Bounded<0, 63>| 1_u64 << qfi.value();
         let place = |name: &Spanned<String>| self.place_of_instance(&name.value);
@@ -224,10 +224,11 @@ impl Config {
             instances: instances.map(|names| names.iter().filter_map(place).collect()),
             rulebases: rulebases.map(|names| names.iter().map(octets).collect()),
             stays_for: Duration::from_secs(policy.stays_s.value()),
-            // Each worker has its share.
-            sessions: policy
-                .sessions
-                .map_or(usize::MAX, |most| most.size().div_ceil(self.workers.count.size())),
+            // Each worker has its share; together they have no more.
+            sessions: policy.sessions.map_or(usize::MAX, |most| {
+                let (most, workers) = (most.size(), self.workers.count.size());
+                most / workers + usize::from(worker < most % workers)
+            }),
         })
     }
 
@@ -275,14 +276,17 @@ pub(crate) fn check(config: &Config) -> Result<(), Fault> {
     if config.ports_behind_accelerator() == 0 {
         return fault("no port is behind it (driver: accelerator)".into());
     }
-    if config.dpdk.buffers.size() < LEAST_BUFFERS {
-        let buffers = config.dpdk.buffers.value();
-        return fault(format!("dpdk.buffers: {buffers}, and it needs {LEAST_BUFFERS}"));
-    }
     let (workers, channel) = (config.workers.count.value(), link.channel.value());
     if channel + workers > 256 {
         return fault(format!(
             "channel {channel} is that of the first of {workers} workers, and the last channel is 255"
+        ));
+    }
+    let least = LEAST_BUFFERS * config.workers.count.size();
+    if config.dpdk.buffers.size() < least {
+        let buffers = config.dpdk.buffers.value();
+        return fault(format!(
+            "dpdk.buffers: {buffers}, and it needs {least}, {LEAST_BUFFERS} for each worker"
         ));
     }
     let name = &link.port.value;

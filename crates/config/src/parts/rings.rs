@@ -21,8 +21,8 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// Those of a port beside which there are, with its own, this number of receive rings, of all workers, which take
-    /// packets from these buffers.
+    /// Those of a port beside which there are, with its own, this number of receive rings, which take packets from
+    /// these buffers.
     fn of(port: &PortConfig, rings: usize, buffers: usize) -> Self {
         if let Some(descriptors) = port.descriptors {
             let both = descriptors.value() as u16;
@@ -44,15 +44,32 @@ impl Descriptors {
 }
 
 impl Config {
+    /// How many packet buffers each worker has. With an accelerator the first one, which receives what it sends, has
+    /// three quarters: packets that any worker keeps lie there, and are not to take the last ones from the channels.
+    #[must_use]
+    pub fn buffers_of_workers(&self) -> Vec<u32> {
+        let (all, workers) = (
+            self.dpdk.buffers.value() as u32,
+            self.workers.count.value() as u32,
+        );
+        if self.accelerator.is_none() || workers < 2 {
+            return vec![all.div_ceil(workers); workers as usize];
+        }
+        let first = all - all / 4;
+        let others = (all / 4).div_ceil(workers - 1);
+        let others = (1..workers).map(|_| others);
+        std::iter::once(first).chain(others).collect()
+    }
+
     /// Descriptors of the rings of `port`: those that it names. Where it names none, 1,024 to send; to receive, a power
     /// of two from 1,024 to 8,192 (2,048 of `af_packet` ports), the greatest with which the receive rings of all ports
-    /// and workers hold no more than half of the packet buffers.
+    /// of any worker hold no more than half of its packet buffers.
     #[must_use]
     pub fn descriptors(&self, port: &PortConfig) -> Descriptors {
         let drivers = self.ports.iter().filter_map(|port| port.driver.as_ref());
         let ports = drivers.filter(|driver| !driver.is_behind_accelerator()).count();
-        let rings = ports * self.workers.count.size();
-        Descriptors::of(port, rings, self.dpdk.buffers.size())
+        let fewest = self.buffers_of_workers().into_iter().min();
+        Descriptors::of(port, ports, fewest.unwrap_or_default() as usize)
     }
 }
 

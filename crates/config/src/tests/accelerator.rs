@@ -41,16 +41,34 @@ fn ports_behind_an_accelerator_are_the_last() {
     assert_eq!((port, found.name.value.as_str()), (PortId(0), "link"));
     let driver = config.ports[1].driver.as_ref().expect("it has one");
     assert_eq!(driver.mac(), Some(MacAddr([2, 0, 0, 0, 0, 7])));
-    let policy = config.offload_policy().expect("it is there");
+    let policy = config.offload_policy(0).expect("it is there");
     assert_eq!((policy.after_packets, policy.sessions), (3, 7));
     let both = format!("{all}\nworkers: {{count: 2}}");
     let config = parse(&text(&ports("1666", "02:00:00:00:00:07"), &both, "")).expect("it is right");
-    let of_each = config.offload_policy().expect("it is there");
-    assert_eq!(of_each.sessions, 4, "each worker has its share");
+    let of_each = [0, 1].map(|worker| config.offload_policy(worker).expect("it is there").sessions);
+    assert_eq!(of_each, [4, 3], "each worker has its share");
     assert_eq!(policy.stays_for.as_secs(), 10);
     assert_eq!(
         (policy.qfis, policy.instances, policy.rulebases),
         (None, None, None)
+    );
+}
+
+#[test]
+fn the_first_of_several_workers_has_most_of_the_buffers() {
+    let shares = |workers: &str| {
+        let all = format!("accelerator: {{{LINK}}}\n{workers}");
+        let config = parse(&text(&ports("1666", "02:00:00:00:00:07"), &all, "")).expect("it is right");
+        (
+            config.buffers_of_workers(),
+            config.descriptors(&config.ports[0]).receive,
+        )
+    };
+    assert_eq!(shares(""), (vec![32_768], 8_192));
+    assert_eq!(shares("workers: {count: 2}"), (vec![24_576, 8_192], 4_096));
+    assert_eq!(
+        shares("workers: {count: 4}\ndpdk: {buffers: 65539}"),
+        (vec![49_155, 5_462, 5_462, 5_462], 2_048)
     );
 }
 
@@ -69,7 +87,7 @@ fn a_policy_names_qfis_instances_and_rulebases() {
          rulebases: [heavy]}}}}\n{predefined}"
     );
     let config = parse(&text(&ports("1666", "02:00:00:00:00:07"), &all, "")).expect("it is right");
-    let policy = config.offload_policy().expect("it is there");
+    let policy = config.offload_policy(0).expect("it is there");
     assert_eq!((policy.after_octets, policy.qfis), (9000, Some(1 << 63 | 2)));
     assert_eq!(policy.instances, Some(vec![flow::InstanceId(0)]));
     assert_eq!(policy.rulebases, Some(vec![Box::from(*b"heavy")]));
@@ -104,6 +122,7 @@ fn what_contradicts_an_accelerator_is_said() {
         LINK.replace("port:", "channel: 254, port:")
     );
     let few = format!("{good}\ndpdk: {{buffers: 16383}}");
+    let few_of_three = format!("{good}\nworkers: {{count: 3}}");
     let alone = "  - {name: ran, driver: {memory: {}}}\n  - {name: link, driver: {memory: {}}}\n";
     let missing = "accelerator: {link: {port: other, key: /k}}";
     let relative = "accelerator: {link: {port: link, key: k}}";
@@ -151,7 +170,18 @@ fn what_contradicts_an_accelerator_is_said() {
             "",
             "accelerator.link.key: `k` is no absolute path",
         ),
-        (&behind, &few, "", "dpdk.buffers: 16383, and it needs 16384"),
+        (
+            &behind,
+            &few,
+            "",
+            "dpdk.buffers: 16383, and it needs 16384, 16384 for each worker",
+        ),
+        (
+            &behind,
+            &few_of_three,
+            "",
+            "dpdk.buffers: 32768, and it needs 49152, 16384 for each worker",
+        ),
         (
             &behind,
             &channels,

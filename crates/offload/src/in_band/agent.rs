@@ -18,9 +18,11 @@ use crate::codec::{self, CodecError, HostCapabilities, Message};
 
 /// Messages for the host that wait for room in a channel: beyond it no requests are taken of it, and no notices.
 const MOST_WAITING: usize = 1024;
-/// Requests of a channel that are carried out in one poll.
+/// Requests that are carried out in one poll, of all channels that the host has: what they take delays packets.
 const REQUESTS_AT_ONCE: usize = 64;
-/// Notices that are taken of the backend in one poll, for each channel.
+/// The same of one channel, at least.
+const LEAST_REQUESTS: usize = 4;
+/// Notices that are taken of the backend in one poll.
 const NOTICES_AT_ONCE: usize = 512;
 
 /// What happened at this end, since the start.
@@ -64,6 +66,8 @@ pub struct Agent<B> {
     channels: Vec<Served>,
     /// How many of them the host has, by what it said last; 1 until then.
     used: usize,
+    /// The place whose requests are carried out first in the next poll, before it is brought below `used`.
+    turn: usize,
     backend: B,
     unanswered: Unanswered,
     ownership: Ownership,
@@ -86,6 +90,7 @@ impl<B: Backend> Agent<B> {
         Self {
             channels: vec![Served::new(channel)],
             used: 1,
+            turn: 0,
             backend,
             unanswered: Unanswered::default(),
             ownership: Ownership::default(),
@@ -113,7 +118,8 @@ impl<B: Backend> Agent<B> {
 
     /// Whether there is contact with a host, by any channel.
     pub fn is_served(&self) -> bool {
-        self.channels.iter().any(|served| served.is_served)
+        let mut used = self.channels.iter().take(self.used);
+        used.any(|served| served.is_served)
     }
 
     /// Whether there is contact by the channel at a place.
@@ -138,7 +144,8 @@ impl<B: Backend> Agent<B> {
 
     /// What the host of this contact can do: the least of what it says by its channels.
     pub fn host(&self) -> HostCapabilities {
-        let mut served = self.channels.iter().filter(|served| served.is_served);
+        let used = self.channels.iter().take(self.used);
+        let mut served = used.filter(|served| served.is_served);
         let first = served
             .next()
             .map_or_else(HostCapabilities::default, |served| served.host);
@@ -199,10 +206,12 @@ impl<B: Backend> Agent<B> {
             self.take_events(place, now);
             place += 1;
         }
-        for place in 0..self.used {
-            self.take_requests(place, now);
+        let at_once = (REQUESTS_AT_ONCE / self.used).max(LEAST_REQUESTS);
+        for behind in 0..self.used {
+            self.take_requests((self.turn + behind) % self.used, at_once, now);
         }
-        for _ in 0..NOTICES_AT_ONCE * self.used {
+        self.turn = (self.turn + 1) % self.used;
+        for _ in 0..NOTICES_AT_ONCE {
             // What has no room stays with the backend, which makes no more of it meanwhile.
             if self.channels.iter().take(self.used).any(Served::is_full) {
                 break;
@@ -238,12 +247,12 @@ impl<B: Backend> Agent<B> {
         self.stats.contacts += 1;
         self.channels[place].contacts += 1;
         let boot = self.channels[place].boot;
-        let has = match place {
-            0 => usize::from(self.channels[place].host.channels()).min(self.channels.len()),
-            _ => self.used,
-        };
         // A contact that is over by now says nothing about the others.
         let is_there = self.channels[place].channel.peer_boot() == Some(boot);
+        let has = match place {
+            0 if is_there => usize::from(self.channels[place].host.channels()).min(self.channels.len()),
+            _ => self.used,
+        };
         for (other, served) in self.channels.iter_mut().enumerate() {
             // Where another process is the host, or one with fewer channels, there is none at the other end any more.
             let is_another = served.channel.peer_boot().is_some_and(|other| other != boot);
@@ -273,7 +282,7 @@ impl<B: Backend> Agent<B> {
         served.waiting.clear();
         self.unanswered.forget(place);
         self.lose_state(now);
-        for other in 0..self.channels.len() {
+        for other in 0..self.used {
             if self.is_served_by(other) {
                 self.tell_reset(other);
             }
@@ -296,8 +305,8 @@ impl<B: Backend> Agent<B> {
         }
     }
 
-    fn take_requests(&mut self, place: usize, now: Nanos) {
-        for _ in 0..REQUESTS_AT_ONCE {
+    fn take_requests(&mut self, place: usize, at_once: usize, now: Nanos) {
+        for _ in 0..at_once {
             let served = &mut self.channels[place];
             if served.is_full() {
                 return;
@@ -376,7 +385,7 @@ impl<B: Backend> Agent<B> {
             true => Some(0),
             false => self.ownership.of(session),
         });
-        for (place, served) in self.channels.iter_mut().enumerate() {
+        for (place, served) in self.channels.iter_mut().take(self.used).enumerate() {
             let is_for_it = match (&event, owner) {
                 (_, Some(owner)) => owner == Some(place),
                 // Whose it would be is not known here.

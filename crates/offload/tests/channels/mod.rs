@@ -3,12 +3,15 @@
 
 mod world;
 
+use std::time::Duration;
+
 use flow::conformance::{Driver, backends_agree, local};
 use flow::contract::{
     Backend, Event, Fate, FlowOp, Notice, Object, ObjectId, Outcome, PacketPath, Refusal, Request, Subject,
 };
 use flow::{InstanceId, OpId, SessionIndex};
 use offload::channel::Discard;
+use offload::in_band::InBand;
 
 use self::world::{Channels, Drawn};
 use super::world::Faults;
@@ -292,6 +295,78 @@ fn no_frame_of_one_channel_is_taken_on_another() {
         }
     }
     assert!(passes(&mut world, 1) && passes(&mut world, 2));
+}
+
+/// Frames of the first channel and of another host's end of it, until there is contact. The accelerator does not work
+/// meanwhile.
+fn meet(world: &mut Channels, other: &mut InBand) {
+    let mut frame = Vec::new();
+    for _ in 0..2_000 {
+        world.network = world.network + Duration::from_micros(100);
+        let now = world.network;
+        while other.channel_mut().poll_transmit(now, &mut frame) {
+            world.arrive_there(&frame);
+        }
+        while world.agent.channel_mut().poll_transmit(now, &mut frame) {
+            let _ = other.channel_mut().receive(&frame, now);
+        }
+        if other.channel().is_up() && world.agent.channel().is_up() {
+            return;
+        }
+    }
+    panic!("no contact");
+}
+
+#[test]
+fn a_contact_that_is_over_says_nothing_about_the_others() {
+    let mut world = Channels::new(3, 17, Faults::NONE);
+    assert_eq!(give(&mut world, 1, ONE, 1), [DONE, DONE, DONE]);
+    let before = world.agent.stats().contacts;
+    let now = world.now;
+    world.agent.channel_mut().disconnect(world.network);
+    world.agent.poll(now);
+    // Both events are there when the accelerator works next.
+    let mut other = world.a_host_of(1, 0, 4_000);
+    meet(&mut world, &mut other);
+    world.agent.channel_mut().disconnect(world.network);
+    world.agent.poll(now);
+    assert_eq!(world.agent.stats().contacts, before + 1);
+    assert_eq!(world.agent.channels(), 3);
+    let served = [0, 1, 2].map(|place| world.agent.is_served_by(place));
+    assert_eq!(served, [false, true, true], "theirs continues");
+    assert!(!passes(&mut world, 1), "what is shared has one life");
+    world.settle_contact();
+    assert_eq!(world.agent.channels(), 3);
+    assert_eq!(give(&mut world, 2, ONE, 1), [DONE, DONE, DONE]);
+    assert!(passes(&mut world, 1));
+}
+
+#[test]
+fn each_channel_has_its_turn() {
+    let mut world = Channels::new(5, 19, Faults::NONE);
+    let before: Vec<u64> = (0..5).map(|place| world.agent.requests_by(place)).collect();
+    for place in 0..5 {
+        let epoch = world.hosts[place].epoch();
+        for number in 0..400 {
+            world.hosts[place].submit(Request {
+                id: OpId(1 << 50 | number),
+                epoch,
+                subject: Subject::Node,
+                op: FlowOp::Fence,
+            });
+        }
+    }
+    let mut last = world.agent.stats().requests;
+    let mut most = 0;
+    for _ in 0..4_000 {
+        world.step();
+        most = most.max(world.agent.stats().requests - last);
+        last = world.agent.stats().requests;
+    }
+    assert!((5..=64).contains(&most), "{most} at once, of all channels");
+    for (place, before) in before.into_iter().enumerate() {
+        assert_eq!(world.agent.requests_by(place) - before, 400);
+    }
 }
 
 #[test]

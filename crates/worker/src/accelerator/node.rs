@@ -456,7 +456,7 @@ impl<I: Io> HostLink<I> {
             return;
         }
         worker.echoed = number;
-        let workers = self.workers.iter().enumerate();
+        let workers = self.workers.iter().enumerate().take(self.agent.channels());
         let served = workers.filter(|(place, _)| self.agent.is_served_by(*place));
         let by_all = served.map(|(_, worker)| worker.echoed).min().unwrap_or(number);
         if by_all > self.echoed {

@@ -16,9 +16,10 @@ use offload::exception::{
     self, Answer, AnswersHeader, AnswersWriter, Class, Exception, FromAccelerator, Marker, Question, Through,
 };
 use offload::in_band::InBand;
-use packet::{MacAddr, PacketBuf, VlanId};
+use packet::PacketBuf;
 
 use crate::Batch;
+pub use crate::io::accelerator_port::AcceleratorPort;
 pub use crate::io::accelerator_port_stats::AcceleratorPortStats;
 use crate::io::exchange::{Asked, Exchange};
 pub use crate::io::link_ends::LinkEnds;
@@ -33,28 +34,15 @@ const WAITING: [usize; 3] = [128, 128, 512];
 /// Questions that wait for the worker.
 const QUESTIONS: usize = 1_024;
 /// What the first of several workers has received and has not looked at yet, at most.
-const UNSORTED: usize = 4_096;
+const UNSORTED: usize = 2_048;
+/// Markers beyond it: packets do not keep them away.
+const MARKERS: usize = 64;
 /// What is taken of another worker in a poll.
 const PASSED: usize = 2_048;
 /// The most octets of a frame with answers, behind its EtherType.
 const ANSWERS: u16 = 1_500;
 /// Frames of the channel that are sent in a poll.
 const FRAMES: usize = 64;
-
-/// The port towards the accelerator, and what is behind it.
-#[derive(Clone, Copy, Debug)]
-pub struct AcceleratorPort {
-    /// The port, of this node.
-    pub port: PortId,
-    /// The ports that the accelerator has, from 0.
-    pub ports: u16,
-    /// Its own address.
-    pub mac: MacAddr,
-    /// The VLAN of frames between both.
-    pub vlan: Option<VlanId>,
-    /// The longest frame without its Ethernet header and tag, octets.
-    pub mtu: u16,
-}
 
 /// A marker that is to be sent back when what came before it has been.
 struct Awaited {
@@ -92,6 +80,9 @@ pub struct BehindAccelerator<I: Io> {
     unsorted: VecDeque<Passed<I::Buf>>,
     /// What the packets are that were given to be sorted.
     sorting: Vec<Sorting>,
+    /// Frames and packets that were taken of the port towards the accelerator, or of other workers, and that were
+    /// sorted, since the start.
+    taken: u64,
     stats: AcceleratorPortStats,
 }
 
@@ -119,6 +110,7 @@ impl<I: Io> BehindAccelerator<I> {
             ends: LinkEnds::alone(),
             unsorted: VecDeque::new(),
             sorting: Vec::new(),
+            taken: 0,
             stats: AcceleratorPortStats::default(),
         }
     }
@@ -148,42 +140,15 @@ impl<I: Io> BehindAccelerator<I> {
             .filter(|number| *number < self.config.ports)
     }
 
-    /// Octets in front of what is behind the EtherType.
-    const fn ethernet_len(&self) -> usize {
-        match self.config.vlan {
-            None => 14,
-            Some(_) => 18,
-        }
-    }
-
-    /// Writes the Ethernet header of an exception frame.
-    fn put_ethernet(&self, to: MacAddr, out: &mut [u8]) -> Option<()> {
-        let (addresses, rest) = out.split_at_mut_checked(12)?;
-        addresses.get_mut(..6)?.copy_from_slice(&to.0);
-        addresses.get_mut(6..)?.copy_from_slice(&self.config.mac.0);
-        let rest = match self.config.vlan {
-            None => rest,
-            Some(vlan) => {
-                let (tag, rest) = rest.split_at_mut_checked(4)?;
-                tag.get_mut(..2)?.copy_from_slice(&0x8100u16.to_be_bytes());
-                tag.get_mut(2..)?.copy_from_slice(&vlan.get().to_be_bytes());
-                rest
-            }
-        };
-        rest.get_mut(..2)?
-            .copy_from_slice(&exception::ETHER_TYPE.to_be_bytes());
-        Some(())
-    }
-
     /// Takes a frame that came by the port towards the accelerator.
     fn take(&mut self, buf: I::Buf, now: Nanos) {
-        let ethernet = self.ethernet_len();
+        let ethernet = self.config.ethernet_len();
         let is_exception =
             buf.data().get(ethernet - 2..ethernet) == Some(&exception::ETHER_TYPE.to_be_bytes());
         if !is_exception {
             return self.take_control(buf, now);
         }
-        if !self.is_from_peer(buf.data()) {
+        if !self.config.is_from(self.host.channel().peer_mac(), buf.data()) {
             self.stats.foreign += 1;
             return;
         }
@@ -195,6 +160,10 @@ impl<I: Io> BehindAccelerator<I> {
                 self.accept_or_sort(Passed::Marker(number), now);
             }
             Ok(FromAccelerator::Questions(questions)) if questions.channel == self.first_channel() => {
+                if !self.has_room_to_sort(UNSORTED) {
+                    self.stats.lost += 1;
+                    return;
+                }
                 for question in questions {
                     match question {
                         Ok(question) => self.take_question(&question, now),
@@ -228,10 +197,18 @@ impl<I: Io> BehindAccelerator<I> {
         if !self.ends.has_others() {
             return self.accept(passed, now);
         }
-        match self.unsorted.len() < UNSORTED {
+        let most = match passed {
+            Passed::Marker(_) => UNSORTED + MARKERS,
+            _ => UNSORTED,
+        };
+        match self.has_room_to_sort(most) {
             true => self.unsorted.push_back(passed),
             false => self.stats.lost += 1,
         }
+    }
+
+    fn has_room_to_sort(&self, most: usize) -> bool {
+        !self.ends.has_others() || self.unsorted.len() < most
     }
 
     /// Takes what is for this worker.
@@ -293,28 +270,15 @@ impl<I: Io> BehindAccelerator<I> {
         self.host.channel().config().channel
     }
 
-    /// Whether a frame is for this port, of the VLAN, and from whom there is contact with.
-    fn is_from_peer(&self, octets: &[u8]) -> bool {
-        let from = octets.get(6..12);
-        let is_of_vlan = match self.config.vlan {
-            None => true,
-            Some(vlan) => {
-                let tag = octets.get(12..16).and_then(|tag| <[u8; 4]>::try_from(tag).ok());
-                tag.is_some_and(|[a, b, c, d]| {
-                    u16::from_be_bytes([a, b]) == 0x8100 && u16::from_be_bytes([c, d]) & 0x0fff == vlan.get()
-                })
-            }
-        };
-        let peer = self.host.channel().peer_mac();
-        let is_to_us = octets.get(..6) == Some(&self.config.mac.0);
-        is_to_us && is_of_vlan && peer.is_some_and(|peer| from == Some(&peer.0))
-    }
-
     fn take_exception(&mut self, mut buf: I::Buf, header: &Exception, now: Nanos) {
-        let in_front = self.ethernet_len() + Exception::LEN;
+        let in_front = self.config.ethernet_len() + Exception::LEN;
         let first = self.inner.ports() as u16;
         if header.port.index() >= self.waiting.len() {
             self.stats.foreign += 1;
+            return;
+        }
+        if !self.has_room_to_sort(UNSORTED) {
+            self.stats.lost += 1;
             return;
         }
         if !buf.trim_front(in_front) || !buf.truncate(header.length.into()) {
@@ -365,11 +329,11 @@ impl<I: Io> BehindAccelerator<I> {
                 return;
             };
             self.markers.pop_front();
-            let ethernet = self.ethernet_len();
+            let ethernet = self.config.ethernet_len();
             let written = buf.append(ethernet + Marker::LEN).and_then(|out| {
                 let header = out.get_mut(ethernet..)?;
                 Marker { channel, number }.write_back(header).ok()?;
-                self.put_ethernet(to, out)
+                self.config.put_ethernet(to, out)
             });
             if written.is_some() {
                 self.stats.markers += 1;
@@ -411,7 +375,7 @@ impl<I: Io> BehindAccelerator<I> {
 
     /// Puts the header of a frame that leaves by a port of the accelerator's in front of a packet.
     fn put_send(&mut self, number: u16, buf: &mut I::Buf) -> bool {
-        let ethernet = self.ethernet_len();
+        let ethernet = self.config.ethernet_len();
         let length = buf.len();
         let in_front = ethernet + exception::Send::LEN;
         let is_short = length + exception::Send::LEN <= usize::from(self.config.mtu);
@@ -429,7 +393,7 @@ impl<I: Io> BehindAccelerator<I> {
         let written = out
             .get_mut(ethernet..)
             .is_some_and(|out| header.write(out).is_ok());
-        let done = written && self.put_ethernet(to, out).is_some();
+        let done = written && self.config.put_ethernet(to, out).is_some();
         if !done {
             buf.trim_front(in_front);
         }
@@ -520,7 +484,7 @@ impl<I: Io> Io for BehindAccelerator<I> {
         let packets = framed.len() as u64;
         self.inner.tx(self.config.port, &mut framed);
         self.stats.sent += packets - framed.len() as u64;
-        let in_front = self.ethernet_len() + exception::Send::LEN;
+        let in_front = self.config.ethernet_len() + exception::Send::LEN;
         for mut buf in framed.drain() {
             buf.trim_front(in_front);
             let _ = out.push(buf);
@@ -602,6 +566,7 @@ impl<I: Io> Io for BehindAccelerator<I> {
             let mut raw = std::mem::take(&mut self.raw);
             self.inner.rx(self.config.port, &mut raw);
             let is_full = raw.is_full();
+            self.taken += raw.len() as u64;
             match self.ends.is_first() {
                 true => raw.drain().for_each(|buf| self.take(buf, now)),
                 // It came to another queue than the first.
@@ -618,6 +583,7 @@ impl<I: Io> Io for BehindAccelerator<I> {
         if self.ends.has_others() {
             for _ in 0..PASSED {
                 let Some(passed) = self.ends.take() else { break };
+                self.taken += 1;
                 self.accept(passed, now);
             }
         }
@@ -638,6 +604,10 @@ impl<I: Io> Io for BehindAccelerator<I> {
 
     fn passed_on(&self) -> u64 {
         self.ends.given
+    }
+
+    fn taken_of_link(&self) -> u64 {
+        self.taken
     }
 
     fn take_unsorted(&mut self, out: &mut Batch<I::Buf>, now: Nanos) {
@@ -673,6 +643,7 @@ impl<I: Io> Io for BehindAccelerator<I> {
 
     fn sort(&mut self, packets: &mut Batch<I::Buf>, owners: &[WorkerId], now: Nanos) {
         let sorting = std::mem::take(&mut self.sorting);
+        self.taken += packets.len() as u64;
         for ((buf, what), owner) in packets.drain().zip(&sorting).zip(owners) {
             let passed = what.passed(buf);
             match owner.index() {
@@ -731,10 +702,10 @@ impl<I: Io> Io for BehindAccelerator<I> {
         let is_written = self.answers.finish(&header, seal, &mut octets).is_ok();
         let to = channel.peer_mac().filter(|_| is_written);
         if let (Some(to), Some(mut buf)) = (to, self.inner.alloc()) {
-            let ethernet = self.ethernet_len();
+            let ethernet = self.config.ethernet_len();
             let written = buf.append(ethernet + octets.len()).and_then(|out| {
                 out.get_mut(ethernet..)?.copy_from_slice(&octets);
-                self.put_ethernet(to, out)
+                self.config.put_ethernet(to, out)
             });
             if written.is_some() {
                 self.counter += 1;
@@ -763,7 +734,7 @@ impl<I: Io> Io for BehindAccelerator<I> {
             length: packet.len() as u16,
             flow: *flow,
         };
-        let ethernet = self.ethernet_len();
+        let ethernet = self.config.ethernet_len();
         let mut written = [0; Through::MAX_LEN];
         let seal = |octets: &[u8]| channel.seal(octets).unwrap_or_default();
         let header = header.write(&mut written, seal).ok();
@@ -778,7 +749,7 @@ impl<I: Io> Io for BehindAccelerator<I> {
             return false;
         };
         // There is room for both.
-        let _ = self.put_ethernet(to, out);
+        let _ = self.config.put_ethernet(to, out);
         if let Some(behind) = out.get_mut(ethernet..) {
             behind.copy_from_slice(header);
         }

@@ -10,6 +10,9 @@ use crate::io::exchange::{Asked, Exchange};
 
 /// What is on the way from one worker to another, at most.
 const DEPTH: usize = 2_048;
+/// Places in it that packets and questions leave free: frames of a channel, without which contact ends, and markers
+/// find room however many packets come.
+const RESERVE: usize = 256;
 
 /// Something that the accelerator has sent.
 pub(super) enum Passed<B> {
@@ -102,10 +105,13 @@ impl<B> LinkEnds<B> {
             true => to.wrapping_sub(1),
             false => 0,
         };
-        let is_given = self
-            .to
-            .get_mut(place)
-            .is_some_and(|ring| ring.push(passed).is_ok());
+        let leaves_free = match passed {
+            Passed::Frame(_) | Passed::Marker(_) => 0,
+            Passed::Exception(..) | Passed::Question(..) => RESERVE,
+        };
+        let ring = self.to.get_mut(place);
+        let ring = ring.filter(|ring| ring.slots() > leaves_free);
+        let is_given = ring.is_some_and(|ring| ring.push(passed).is_ok());
         self.given += u64::from(is_given);
         is_given
     }
@@ -118,6 +124,8 @@ impl<B> LinkEnds<B> {
 
 #[cfg(test)]
 mod tests {
+    use offload::exception::Reason;
+
     use super::*;
 
     #[test]
@@ -148,5 +156,29 @@ mod tests {
         assert!(!ends[0].give(1, Passed::Frame(0)));
         assert!(!ends[0].give(2, Passed::Frame(0)), "there is no such worker");
         assert!(!LinkEnds::alone().give(1, Passed::Frame(0)));
+    }
+
+    #[test]
+    fn packets_leave_room_for_frames_of_the_channel_and_markers() {
+        let exchange = Exchange {
+            reason: Reason::NoFlow,
+            hops: 0,
+        };
+        let packet = || Passed::Exception(Class::Urgent, exchange, 0);
+        let asked = Asked { number: 1, known: 0 };
+        let mut ends = LinkEnds::between(2);
+        let mut given = 0;
+        while ends[0].give(1, packet()) {
+            given += 1;
+        }
+        assert_eq!(given, DEPTH - RESERVE);
+        assert!(!ends[0].give(1, Passed::Question(asked, 0)));
+        for number in 0..RESERVE / 2 {
+            assert!(ends[0].give(1, Passed::Frame(number)) && ends[0].give(1, Passed::Marker(0)));
+        }
+        assert!(!ends[0].give(1, Passed::Marker(0)));
+        assert!(!ends[0].give(1, packet()));
+        assert!(ends[1].take().is_some() && !ends[0].give(1, packet()));
+        assert!(ends[0].give(1, Passed::Marker(0)));
     }
 }

@@ -7,7 +7,7 @@ use flow::contract::{
     Backend, Event, FlowOp, Notice, Object, ObjectId, Outcome, QueueTokens, Refusal, Reply, Request, Subject,
 };
 use flow::meter::MeterState;
-use flow::{Direction, Nanos, OpId, SessionIndex, UrrCount};
+use flow::{Direction, Nanos, SessionIndex, UrrCount};
 use rules::image::EgressQueues;
 use rules::network::Network;
 
@@ -16,6 +16,7 @@ use super::eligibility::{NetworkNeeds, can_leave};
 use super::objects::{bounded_counters, meters, objects, queues_object};
 use super::of_sessions::{add_to_group, are_in_share, metered, number_of_queues, queued, seconds, since};
 use super::policy::{OffloadPolicy, PassingPacket};
+use super::purpose::{Purpose, op_id, read_op_id};
 use super::queues::{HomeQueues, node_of};
 use super::stays::Stays;
 use crate::control_channel::event_queue::EventQueue;
@@ -106,7 +107,7 @@ struct Move {
     added: HashMap<u8, UrrCount>,
     /// What meters held when they were taken back.
     meters: Vec<(u8, Direction, MeterState)>,
-    /// Queues that it has there, once it has left.
+    /// Queues that it has there, or asks for.
     queues: usize,
     /// What is left of the rates of its queues, when that was asked for last.
     tokens: [Option<QueueTokens>; 2],
@@ -117,66 +118,6 @@ struct Move {
 struct Queued {
     recall: bool,
     ask: bool,
-}
-
-/// What a request is for, in the lower bits of its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
-    Give(u16),
-    /// A meter or a counter that is to continue from where it is.
-    Refill(u16),
-    /// Flows may be given from then on.
-    Open,
-    TakeFlows,
-    TakeMeter(u8, Direction),
-    TakeQueues(Direction),
-    TakeSession,
-    Ask,
-}
-
-impl Purpose {
-    const GIVE: u16 = 1 << 12;
-    const REFILL: u16 = 1 << 13;
-
-    const fn bits(self) -> u16 {
-        match self {
-            Self::Give(number) => Self::GIVE | (number & 0xfff),
-            Self::Refill(number) => Self::REFILL | (number & 0xfff),
-            Self::TakeFlows => 2,
-            Self::TakeSession => 3,
-            Self::Ask => 4,
-            Self::Open => 5,
-            Self::TakeQueues(direction) => 6 + direction as u16,
-            Self::TakeMeter(qer, direction) => 0x100 | (qer as u16) << 1 | direction as u16,
-        }
-    }
-
-    const fn of(bits: u16) -> Self {
-        match bits {
-            2 => Self::TakeFlows,
-            3 => Self::TakeSession,
-            4 => Self::Ask,
-            5 => Self::Open,
-            6 => Self::TakeQueues(Direction::Uplink),
-            7 => Self::TakeQueues(Direction::Downlink),
-            bits if bits & Self::GIVE != 0 => Self::Give(bits & 0xfff),
-            bits if bits & Self::REFILL != 0 => Self::Refill(bits & 0xfff),
-            bits => Self::TakeMeter((bits >> 1) as u8 & 0x7f, Direction::BOTH[(bits & 1) as usize]),
-        }
-    }
-}
-
-/// A request's number: its session, way and purpose.
-fn op_id(session: SessionIndex, number: u16, purpose: Purpose) -> OpId {
-    OpId(u64::from(session.0) << 32 | u64::from(number) << 16 | u64::from(purpose.bits()))
-}
-
-fn read_op_id(id: OpId) -> (SessionIndex, u16, Purpose) {
-    (
-        SessionIndex((id.0 >> 32) as u32),
-        (id.0 >> 16) as u16,
-        Purpose::of(id.0 as u16),
-    )
 }
 
 /// What replies and events change at home.
@@ -205,7 +146,7 @@ pub(crate) struct Homes {
     recalls: Vec<SessionIndex>,
     /// Sessions whose counts are to be asked for as soon as there is room.
     asks: Vec<SessionIndex>,
-    /// Queues of sessions that have left.
+    /// Queues of sessions that have left, or whose objects are being given.
     queues_away: usize,
     stats: OffloadStats,
 }
@@ -237,7 +178,7 @@ impl Homes {
         }
     }
 
-    /// Queues before ports of sessions that have left.
+    /// Queues before ports of sessions that have left, or are about to.
     pub const fn queues_away(&self) -> usize {
         self.queues_away
     }
@@ -349,7 +290,8 @@ impl Homes {
             Ok(()) if backend.room() < 2 * RESERVE => {}
             Ok(()) => {
                 let node = |plan: &EgressQueues| network.queue_node(plan, &can).ok();
-                self.give(session, objects(sessions, slot, node), backend);
+                let queues = number_of_queues(session, sessions);
+                self.give((session, queues), objects(sessions, slot, node), backend);
             }
             Err(why) => self.note_stays(session, why),
         }
@@ -390,7 +332,13 @@ impl Homes {
         });
     }
 
-    fn give(&mut self, session: SessionIndex, objects: Vec<Object>, backend: &mut impl Backend) {
+    /// Gives the objects of a session with this number of queues.
+    fn give(
+        &mut self,
+        (session, queues): (SessionIndex, usize),
+        objects: Vec<Object>,
+        backend: &mut impl Backend,
+    ) {
         if objects.is_empty() {
             return;
         }
@@ -398,8 +346,10 @@ impl Homes {
         let way = Move {
             number: self.ways,
             awaited: objects.len() as u16,
+            queues,
             ..Move::default()
         };
+        self.queues_away += queues;
         for (place, object) in (0..).zip(objects) {
             Self::ask(
                 session,
@@ -527,6 +477,7 @@ impl Homes {
             return self.recall_later(session);
         }
         way.awaited = 1;
+        self.queues_away -= std::mem::take(&mut way.queues);
         let remove = FlowOp::Remove(ObjectId::Session);
         Self::ask(session, way.number, Purpose::TakeSession, remove, backend);
     }
@@ -712,11 +663,6 @@ impl Homes {
             }
         }
         Self::open(session, number, household.sessions, backend);
-        let queues = number_of_queues(session, household.sessions);
-        if let Some(way) = self.moves.get_mut(&session) {
-            way.queues = queues;
-        }
-        self.queues_away += queues;
         self.stats.left += 1;
         self.set(session, Place::Opening);
     }
@@ -731,6 +677,7 @@ impl Homes {
 
     fn come_home(&mut self, session: SessionIndex, household: &mut Household<'_>, now: Nanos) {
         let way = self.moves.remove(&session);
+        self.queues_away -= way.as_ref().map_or(0, |way| way.queues);
         self.set(session, Place::Home);
         self.stats.returned += 1;
         let sessions = &mut *household.sessions;

@@ -52,7 +52,7 @@ pub(super) fn number_of_queues(session: SessionIndex, sessions: &Sessions) -> us
 /// alone asks for them.
 pub(super) fn are_in_share(more: usize, away: usize, can: &Capabilities, workers: usize) -> bool {
     let room = can.queues.filter(|_| workers > 1 && more > 0);
-    room.is_none_or(|room| away + more <= room.queues as usize / workers)
+    room.is_none_or(|room| away + more <= (room.queues as usize / workers).max(1))
 }
 
 /// What was counted between two moments.

@@ -20,7 +20,7 @@ use worker::accelerator::{EngineConfig, Node, NodeConfig};
 use worker::behind_accelerator::{AcceleratorPort, BehindAccelerator, LinkEnds};
 use worker::mem::{MemBuf, MemIo, Wires};
 use worker::{
-    Command, ControlEnd, Event, OffloadPolicy, Worker, WorkerConfig, WorkerSelectionChange,
+    Command, ControlEnd, Event, OffloadPolicy, PollReport, Worker, WorkerConfig, WorkerSelectionChange,
     WorkerSelectionKey, control_channel,
 };
 
@@ -52,6 +52,8 @@ struct Team {
     host_wires: Wires,
     node: Node<MemIo>,
     node_wires: Wires,
+    /// What the last polls of the workers did.
+    reports: Vec<PollReport>,
     now: Nanos,
     next_op: u64,
     lossy: Lossy,
@@ -129,6 +131,7 @@ impl Team {
             host_wires,
             node: node(node_ios.remove(0)),
             node_wires,
+            reports: Vec::new(),
             now: Nanos::from_secs(100),
             next_op: 0,
             lossy,
@@ -218,9 +221,8 @@ impl Team {
 
     fn step(&mut self) {
         self.now = self.now + STEP;
-        for host in &mut self.hosts {
-            host.poll(self.now);
-        }
+        let now = self.now;
+        self.reports = self.hosts.iter_mut().map(|host| host.poll(now)).collect();
         while let Some(buf) = self.host_wires.from(TOWARDS).pop() {
             if self.keeps {
                 self.kept.push(buf.bytes().to_vec());
@@ -613,6 +615,76 @@ fn when_a_worker_is_not_heard_of_all_sessions_are_at_home_and_leave_again() {
     assert_eq!(team.away(), u64::from(UES));
     assert_eq!(lost(&team), u64::from(UES));
     assert_eq!(team.take().len(), 4 * UES as usize, "none is lost");
+}
+
+#[test]
+fn a_poll_that_only_passes_on_is_not_idle() {
+    let mut team = Team::new(2, Lossy::None);
+    let (port, packet) = packet(1, 1, true, 0);
+    team.arrive(port, &packet);
+    let (mut polls, received) = (0, team.hosts[0].stats().rx());
+    for _ in 0..2_000 {
+        let before = team.hosts[0].passed_on();
+        team.step();
+        if team.hosts[0].passed_on() > before {
+            polls += 1;
+            assert!(!team.reports[0].is_idle());
+        }
+    }
+    assert!(polls > 1);
+    assert_eq!(team.hosts[0].stats().rx(), received, "none was its own");
+    assert_eq!(team.take().len(), 1);
+}
+
+/// An exception frame about a packet of a session, on its way to the host.
+fn exception_of(team: &mut Team, ue: u32) -> Vec<u8> {
+    team.arrive(0, &with_option(ue, 0));
+    for _ in 0..50 {
+        team.now = team.now + STEP;
+        team.node.poll(team.now);
+        while let Some(buf) = team.node_wires.from(PortId(PORTS)).pop() {
+            let frame = buf.bytes();
+            if frame[12..14] == [0x88, 0xb6] && frame[15] == 1 {
+                return frame.to_vec();
+            }
+        }
+    }
+    panic!("no exception")
+}
+
+#[test]
+fn the_first_worker_sorts_some_at_a_time_and_fills_no_ring() {
+    let mut team = Team::new(2, Lossy::None);
+    let frame = exception_of(&mut team, 1);
+    let lost = |team: &Team| team.hosts[0].accelerator_view().map_or(0, |view| view.port.lost);
+    // The second worker takes nothing meanwhile.
+    let flood = |team: &mut Team, packets: u32| {
+        let before = (team.hosts[0].passed_on(), lost(team));
+        for _ in 0..packets {
+            let queue = team.host_wires.to(WorkerId(0), TOWARDS);
+            queue.push(MemBuf::new(&frame)).expect("there is room");
+        }
+        for _ in 0..10 {
+            let passed = team.hosts[0].passed_on();
+            let report = team.hosts[0].poll(team.now);
+            let passed = team.hosts[0].passed_on() - passed;
+            assert!(passed <= 8 * 64, "bursts of a poll");
+            assert!(passed == 0 || !report.is_idle());
+        }
+        (team.hosts[0].passed_on() - before.0, lost(team) - before.1)
+    };
+    assert_eq!(flood(&mut team, 1_500), (1_500, 0));
+    assert_eq!(flood(&mut team, 600), (292, 308), "256 places are left");
+    assert_eq!(flood(&mut team, 3_000), (0, 3_000));
+    // What waits there is taken, and all continues.
+    team.rest();
+    team.take();
+    let (port, packet) = packet(1, 1, true, 9);
+    team.arrive(port, &packet);
+    team.rest();
+    assert_eq!(team.take().len(), 1);
+    let lives: Vec<u64> = team.hosts.iter().map(|host| host.offload_stats().lost).collect();
+    assert_eq!(lives, [0, 0]);
 }
 
 #[test]
