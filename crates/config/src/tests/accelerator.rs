@@ -121,8 +121,6 @@ fn what_contradicts_an_accelerator_is_said() {
         "accelerator: {{{}}}\nworkers: {{count: 3}}",
         LINK.replace("port:", "channel: 254, port:")
     );
-    let few = format!("{good}\ndpdk: {{buffers: 16383}}");
-    let few_of_three = format!("{good}\nworkers: {{count: 3}}");
     let alone = "  - {name: ran, driver: {memory: {}}}\n  - {name: link, driver: {memory: {}}}\n";
     let missing = "accelerator: {link: {port: other, key: /k}}";
     let relative = "accelerator: {link: {port: link, key: k}}";
@@ -172,18 +170,6 @@ fn what_contradicts_an_accelerator_is_said() {
         ),
         (
             &behind,
-            &few,
-            "",
-            "dpdk.buffers: 16383, and it needs 16384, 16384 for each worker",
-        ),
-        (
-            &behind,
-            &few_of_three,
-            "",
-            "dpdk.buffers: 32768, and it needs 49152, 16384 for each worker",
-        ),
-        (
-            &behind,
             &channels,
             "",
             "channel 254 is that of the first of 3 workers, and the last channel is 255",
@@ -196,6 +182,27 @@ fn what_contradicts_an_accelerator_is_said() {
         ),
     ] {
         let error = parse(&text(ports, accelerator, more)).expect_err(said);
+        assert!(error.contains(said), "{said}:\n{error}");
+    }
+}
+
+#[test]
+fn an_accelerator_needs_packet_buffers_for_each_worker() {
+    let (good, behind) = (
+        format!("accelerator: {{{LINK}}}"),
+        ports("1700", "02:00:00:00:00:07"),
+    );
+    for (more, said) in [
+        (
+            "dpdk: {buffers: 16383}",
+            "dpdk.buffers: 16383, and it needs 16384, 16384 for each worker",
+        ),
+        (
+            "workers: {count: 3}",
+            "dpdk.buffers: 32768, and it needs 49152, 16384 for each worker",
+        ),
+    ] {
+        let error = parse(&text(&behind, &format!("{good}\n{more}"), "")).expect_err(said);
         assert!(error.contains(said), "{said}:\n{error}");
     }
 }
