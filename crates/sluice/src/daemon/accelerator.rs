@@ -1,6 +1,8 @@
 //! Workers some of whose ports are behind an accelerator.
 
 use std::fmt;
+use std::iter::Enumerate;
+use std::vec;
 
 use config::Config;
 use offload::channel::{Channel, ConfigFault, Random as ChannelRandom};
@@ -49,7 +51,8 @@ pub fn channel_random() -> Result<(ChannelRandom, u64), AcceleratorError> {
 pub struct TowardsAccelerator {
     /// Of this start, for all channels.
     boot: u64,
-    ends: Vec<LinkEnds<DpdkBuf>>,
+    /// Those that have not got theirs.
+    ends: Enumerate<vec::IntoIter<LinkEnds<DpdkBuf>>>,
 }
 
 impl TowardsAccelerator {
@@ -60,7 +63,10 @@ impl TowardsAccelerator {
     pub fn new(config: &Config) -> Result<Self, AcceleratorError> {
         let (_, boot) = channel_random()?;
         let ends = LinkEnds::between(config.workers.count.size());
-        Ok(Self { boot, ends })
+        Ok(Self {
+            boot,
+            ends: ends.into_iter().enumerate(),
+        })
     }
 
     /// The queues of the next worker, and behind them the ports of the accelerator.
@@ -80,7 +86,7 @@ impl TowardsAccelerator {
         let (random, _) = channel_random()?;
         let link = &accelerator.link;
         let workers = config.workers.count.size();
-        let worker = workers - self.ends.len().min(workers);
+        let (worker, ends) = self.ends.next().ok_or(AcceleratorError::Port)?;
         let channel = link
             .channel_of_worker((worker, workers), mac, mtu, self.boot)
             .map_err(AcceleratorError::Key)?;
@@ -92,10 +98,6 @@ impl TowardsAccelerator {
             vlan: link.vlan_id(),
             mtu,
         };
-        let io = BehindAccelerator::new(io, towards, InBand::new(channel));
-        Ok(match self.ends.is_empty() {
-            true => io,
-            false => io.with_ends(self.ends.remove(0)),
-        })
+        Ok(BehindAccelerator::new(io, towards, InBand::new(channel)).with_ends(ends))
     }
 }
