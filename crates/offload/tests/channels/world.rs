@@ -11,22 +11,11 @@ use offload::channel::{Role, channel_of};
 use offload::codec::HostCapabilities;
 use offload::in_band::{Agent, InBand, greeting, host_greeting};
 
+pub use crate::world::Drawn;
 use crate::world::{Faults, NETWORK_STEP, backend, channel};
 
 /// Channels that the accelerator has room for.
 const ROOM: u8 = 6;
-
-/// Numbers from a seed.
-pub struct Drawn(pub u64);
-
-impl Drawn {
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 20) % end.max(1)
-    }
-}
 
 pub struct Channels {
     pub hosts: Vec<InBand>,

@@ -37,6 +37,18 @@ impl Faults {
 /// milliseconds, and the suite waits for microseconds.
 pub const NETWORK_STEP: Duration = Duration::from_micros(100);
 
+/// Numbers from a seed.
+pub struct Drawn(pub u64);
+
+impl Drawn {
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 20) % end.max(1)
+    }
+}
+
 pub struct World {
     pub host: InBand,
     pub agent: Agent<LocalBackend>,
@@ -45,7 +57,7 @@ pub struct World {
     pub is_cut: bool,
     faults: Faults,
     network: Nanos,
-    random: u64,
+    drawn: Drawn,
     boots: u64,
     /// When it arrives, for the host (0) or the accelerator (1), which octets.
     frames: Vec<(Nanos, usize, Vec<u8>)>,
@@ -94,7 +106,7 @@ impl World {
             is_cut: false,
             faults,
             network: Nanos::from_secs(1),
-            random: seed | 1,
+            drawn: Drawn(seed | 1),
             boots: 3000 + seed,
             frames: Vec::new(),
             scratch: Vec::new(),
@@ -150,10 +162,7 @@ impl World {
     }
 
     fn below(&mut self, end: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 20) % end.max(1)
+        self.drawn.below(end)
     }
 
     fn work(&mut self) {
