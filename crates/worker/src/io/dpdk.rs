@@ -7,9 +7,9 @@
 use std::os::fd::BorrowedFd;
 
 use dpdk::{Burst, Consumer, Mbuf, Mempool, MultiProducer, RxQueue, TxQueue};
-use flow::{PortId, WorkerId};
+use flow::{Nanos, PortId, WorkerId};
 
-use crate::{Batch, Instruction, Io, Parcel, Parcels, QueueProgram, Urgency};
+use crate::{Batch, Instruction, Io, Parcel, Parcels, PollReport, QueueProgram, Urgency, Worker};
 
 mod buf;
 mod offload_completion;
@@ -147,6 +147,10 @@ impl DpdkIo {
 
 impl Io for DpdkIo {
     type Buf = DpdkBuf;
+
+    fn poll(worker: &mut Worker<Self>, now: Nanos) -> PollReport {
+        worker.poll_here(now)
+    }
 
     fn ports(&self) -> usize {
         self.ports.len()
