@@ -17,7 +17,7 @@
 //! it replies, that of rules as long as an image [holds](AdjacencyRef) it. Traffic gets at most half of the table and
 //! rules three quarters, so that neither takes all.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use rules::network::multipath::GroupId;
 
 use self::entry::{Entry, State, WantedBy};
 use self::groups::Groups;
+use self::links::Links;
 use self::own::OwnAddresses;
 use self::table::{Full, Table};
 use crate::adjacencies::{Adjacency, AdjacencyChange, Interface};
@@ -35,6 +36,7 @@ use crate::solicit::{self, Transmit};
 
 mod entry;
 mod groups;
+mod links;
 mod own;
 mod reconfiguration;
 mod table;
@@ -129,8 +131,7 @@ pub struct Neighbours {
     groups: Groups,
     transmits: VecDeque<Transmit>,
     changes: VecDeque<AdjacencyChange>,
-    /// Ports whose link is down: their neighbours are unreachable.
-    down: BTreeSet<PortId>,
+    links: Links,
     own: OwnAddresses,
     own_events: VecDeque<OwnAddressEvent>,
 }
@@ -146,7 +147,7 @@ impl Neighbours {
             groups: Groups::behind(config.capacity),
             transmits: VecDeque::new(),
             changes: VecDeque::new(),
-            down: BTreeSet::new(),
+            links: Links::default(),
             own,
             own_events: VecDeque::new(),
         };
@@ -226,60 +227,7 @@ impl Neighbours {
     /// Whether frames can be sent to the neighbour now.
     pub fn is_resolved(&self, id: AdjacencyId) -> bool {
         let resolved = self.table.get(id).filter(|entry| entry.mac().is_some());
-        resolved.is_some_and(|entry| !self.is_cut_off(entry))
-    }
-
-    /// Whether the port of an entry has no link.
-    fn is_link_down(&self, entry: &Entry) -> bool {
-        let on = self.interface(entry.instance).map(|interface| interface.port);
-        on.is_some_and(|port| self.down.contains(&port))
-    }
-
-    /// Whether nothing can be sent to an entry: its link is down, or the own address to request it from is tentative or
-    /// a duplicate.
-    fn is_cut_off(&self, entry: &Entry) -> bool {
-        let may_request = || self.own.may_request(entry.instance, entry.address.is_ipv6());
-        !entry.is_ourselves() && (self.is_link_down(entry) || !may_request())
-    }
-
-    /// The link of a port went down: its neighbours are unreachable at once, configured ones as well, and the paths of
-    /// its routers move to others. Or it came up: own addresses are verified or announced, and all neighbours
-    /// requested.
-    pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
-        let is_change = if up {
-            self.down.remove(&port)
-        } else {
-            self.down.insert(port)
-        };
-        if !is_change {
-            return;
-        }
-        self.own.set_link(now, port, up);
-        if up {
-            self.own.announce(Some(port));
-        }
-        self.restart(now, |_, interface| interface.port == port);
-        self.handle_own_changes(now);
-    }
-
-    /// Publishes entries that became reachable or unreachable, and restarts the resolution of the former.
-    fn restart(&mut self, now: Nanos, wanted: impl Fn(&Entry, &Interface) -> bool) {
-        for id in self.table.slots() {
-            let Some(entry) = self.table.get(id) else { continue };
-            let interface = self.interface(entry.instance);
-            let is_wanted = interface.is_some_and(|interface| wanted(entry, interface));
-            if !is_wanted || entry.is_ourselves() {
-                continue;
-            }
-            if !matches!(entry.state, State::Static(_)) {
-                let state = match self.is_cut_off(entry) {
-                    false => State::Incomplete { asked: 0, at: now },
-                    true => State::Failed { at: Nanos::MAX },
-                };
-                self.table.set(id, state);
-            }
-            self.publish(id);
-        }
+        resolved.is_some_and(|entry| !self.is_cut_off(entry) && !self.is_without_contact(entry))
     }
 
     /// Sends the frames of own addresses, and restarts resolution where an own address became usable or unusable.
@@ -360,7 +308,7 @@ impl Neighbours {
             return;
         }
         let on = self.interface(instance).map(|interface| interface.port);
-        if on.is_some_and(|port| self.down.contains(&port)) {
+        if on.is_some_and(|port| self.links.is_down(port)) {
             // It was received before the link went down.
             return;
         }
@@ -469,6 +417,9 @@ impl Neighbours {
     fn advance(&mut self, now: Nanos, id: AdjacencyId) {
         let Some(entry) = self.table.get(id) else { return };
         let (attempts, again) = (self.config.attempts, now + self.timers(entry).retry);
+        if self.is_without_contact(entry) && let Some(state) = entry.put_off(again) {
+            return self.table.set(id, state);
+        }
         match entry.state {
             State::Static(_) | State::Ourselves(_) => {}
             State::Incomplete { asked, .. } if asked >= attempts => self.give_up(now, id),
@@ -648,7 +599,7 @@ impl Neighbours {
     }
 
     fn send(&mut self, frame: Transmit) {
-        if self.transmits.len() < self.config.transmits && !self.down.contains(&frame.port) {
+        if self.transmits.len() < self.config.transmits && self.links.carries(frame.port) {
             self.transmits.push_back(frame);
         }
     }

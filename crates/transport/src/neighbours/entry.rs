@@ -76,6 +76,19 @@ impl Entry {
         }
     }
 
+    /// The same state with its next request, or its end, at another time; `None` where it has none, or is to end.
+    pub fn put_off(&self, at: Nanos) -> Option<State> {
+        match self.state {
+            State::Static(_) | State::Ourselves(_) => None,
+            State::Failed { .. } if !self.is_kept() => None,
+            State::Reachable { .. } if self.is_spare() => None,
+            State::Incomplete { asked, .. } => Some(State::Incomplete { asked, at }),
+            State::Failed { .. } => Some(State::Failed { at }),
+            State::Reachable { mac, conflict, .. } => Some(State::Reachable { mac, at, conflict }),
+            State::Checking { mac, asked, .. } => Some(State::Checking { mac, asked, at }),
+        }
+    }
+
     pub fn mac(&self) -> Option<MacAddr> {
         match self.state {
             State::Static(mac)

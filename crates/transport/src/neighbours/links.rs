@@ -1,0 +1,263 @@
+//! The links that neighbours are behind: which of them carry nothing, and what happens when one does again.
+
+use std::collections::BTreeSet;
+
+use flow::{Nanos, PortId};
+
+use super::Neighbours;
+use super::entry::{Entry, State};
+use crate::adjacencies::Interface;
+
+/// Ports that carry nothing at present.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    /// Their link is down: their neighbours are unreachable.
+    down: BTreeSet<PortId>,
+    /// There is no contact with what they are behind: their neighbours cannot be asked.
+    without_contact: BTreeSet<PortId>,
+}
+
+impl Links {
+    pub fn is_down(&self, port: PortId) -> bool {
+        self.down.contains(&port)
+    }
+
+    pub fn is_without_contact(&self, port: PortId) -> bool {
+        self.without_contact.contains(&port)
+    }
+
+    /// Whether frames may leave by a port.
+    pub fn carries(&self, port: PortId) -> bool {
+        !self.is_down(port) && !self.is_without_contact(port)
+    }
+
+    /// Whether that is a change.
+    fn set_link(&mut self, port: PortId, up: bool) -> bool {
+        match up {
+            true => self.down.remove(&port),
+            false => self.down.insert(port),
+        }
+    }
+
+    /// Whether that is a change.
+    fn set_contact(&mut self, port: PortId, has_contact: bool) -> bool {
+        match has_contact {
+            true => self.without_contact.remove(&port),
+            false => self.without_contact.insert(port),
+        }
+    }
+}
+
+impl Neighbours {
+    /// The port that an entry's neighbour is behind.
+    fn port_of(&self, entry: &Entry) -> Option<PortId> {
+        self.interface(entry.instance).map(|interface| interface.port)
+    }
+
+    /// Whether the port of an entry has no link.
+    pub(super) fn is_link_down(&self, entry: &Entry) -> bool {
+        self.port_of(entry).is_some_and(|port| self.links.is_down(port))
+    }
+
+    /// Whether nobody behind the port of an entry can be asked at present.
+    pub(super) fn is_without_contact(&self, entry: &Entry) -> bool {
+        let is_without = |port| self.links.is_without_contact(port);
+        !entry.is_ourselves() && self.port_of(entry).is_some_and(is_without)
+    }
+
+    /// Whether nothing can be sent to an entry: its link is down, or the own address to request it from is tentative or
+    /// a duplicate.
+    pub(super) fn is_cut_off(&self, entry: &Entry) -> bool {
+        let may_request = || self.own.may_request(entry.instance, entry.address.is_ipv6());
+        !entry.is_ourselves() && (self.is_link_down(entry) || !may_request())
+    }
+
+    /// The link of a port went down: its neighbours are unreachable at once, configured ones as well, and the paths of
+    /// its routers move to others. Or it came up: own addresses are verified or announced, and all neighbours
+    /// requested.
+    pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
+        if !self.links.set_link(port, up) {
+            return;
+        }
+        self.own.set_link(now, port, up);
+        if up {
+            self.own.announce(Some(port));
+        }
+        self.restart(now, |_, interface| interface.port == port);
+        self.handle_own_changes(now);
+    }
+
+    /// A port is behind something that there is no contact with: nobody behind it can be asked, and what is known of
+    /// its neighbours stays. The paths of its routers move to others. Or there is contact: its neighbours are asked at
+    /// once, and used meanwhile as they are known.
+    pub fn set_contact(&mut self, now: Nanos, port: PortId, has_contact: bool) {
+        if !self.links.set_contact(port, has_contact) {
+            return;
+        }
+        if has_contact {
+            self.own.announce(Some(port));
+            self.ask_all(now, port);
+        }
+        for group in self.groups.ids() {
+            self.publish_paths(group, None);
+        }
+        self.handle_own_changes(now);
+    }
+
+    /// Has all neighbours on a port asked at `now`, from the first request on.
+    fn ask_all(&mut self, now: Nanos, port: PortId) {
+        for id in self.table.slots() {
+            let Some(entry) = self.table.get(id) else { continue };
+            let state = match entry.state {
+                _ if self.port_of(entry) != Some(port) => continue,
+                State::Static(_) | State::Ourselves(_) => continue,
+                State::Incomplete { .. } | State::Failed { .. } => State::Incomplete { asked: 0, at: now },
+                State::Reachable { mac, .. } | State::Checking { mac, .. } => State::Checking {
+                    mac,
+                    asked: 0,
+                    at: now,
+                },
+            };
+            self.table.set(id, state);
+        }
+    }
+
+    /// Publishes entries that became reachable or unreachable, and restarts the resolution of the former.
+    pub(super) fn restart(&mut self, now: Nanos, wanted: impl Fn(&Entry, &Interface) -> bool) {
+        for id in self.table.slots() {
+            let Some(entry) = self.table.get(id) else { continue };
+            let interface = self.interface(entry.instance);
+            let is_wanted = interface.is_some_and(|interface| wanted(entry, interface));
+            if !is_wanted || entry.is_ourselves() {
+                continue;
+            }
+            if !matches!(entry.state, State::Static(_)) {
+                let state = match self.is_cut_off(entry) {
+                    false => State::Incomplete { asked: 0, at: now },
+                    true => State::Failed { at: Nanos::MAX },
+                };
+                self.table.set(id, state);
+            }
+            self.publish(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use flow::InstanceId;
+    use packet::MacAddr;
+    use rules::network::multipath::{GroupId, PATHS};
+
+    use super::super::{NeighbourMessage, NeighboursConfig};
+    use super::*;
+
+    const OWN: PortId = PortId(0);
+    const BEHIND: PortId = PortId(1);
+
+    fn at(seconds: u64) -> Nanos {
+        Nanos::from_secs(seconds)
+    }
+
+    /// The neighbour of instance 0 on the own port, or of instance 1 on the one behind an accelerator.
+    fn neighbour(instance: u16) -> (InstanceId, IpAddr) {
+        (InstanceId(instance), IpAddr::from([192, 0, instance as u8, 9]))
+    }
+
+    const fn station(instance: u16) -> MacAddr {
+        MacAddr([2, 0, 0, 0, 1, instance as u8])
+    }
+
+    fn table() -> Neighbours {
+        let interface = |(instance, port)| Interface {
+            instance: InstanceId(instance),
+            port,
+            vlan: None,
+            mac: MacAddr([2, 0, 0, 0, 0, instance as u8]),
+            ipv4: Some(Ipv4Addr::new(192, 0, instance as u8, 1)),
+            broadcast: None,
+            ipv6: None,
+            mtu: 1500,
+            fragmentation: rules::network::Fragmentation::Inner,
+            tunnels: false,
+        };
+        let interfaces = [(0, OWN), (1, BEHIND)].map(interface).to_vec();
+        Neighbours::new(NeighboursConfig::default(), interfaces)
+    }
+
+    /// Lets time pass second by second; how many frames left by the port behind the accelerator. `answers`: the
+    /// neighbours reply.
+    fn run(table: &mut Neighbours, seconds: std::ops::RangeInclusive<u64>, answers: bool) -> usize {
+        let mut sent = 0;
+        for second in seconds {
+            table.handle_timeout(at(second));
+            while let Some(frame) = table.poll_transmit() {
+                sent += usize::from(frame.port == BEHIND);
+            }
+            for instance in 0..2 {
+                let (of, address) = neighbour(instance);
+                if answers {
+                    table.handle_message(at(second), of, address, station(instance), NeighbourMessage::Reply);
+                }
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn what_is_known_stays_without_contact_and_is_asked_about_when_there_is_some() {
+        let mut table = table();
+        let (instance, address) = neighbour(1);
+        let id = table.resolve(at(0), instance, address).expect("there is room");
+        run(&mut table, 0..=0, true);
+        while table.poll_change().is_some() {}
+        table.set_contact(at(20), BEHIND, false);
+        assert_eq!(run(&mut table, 20..=200, false), 0, "nobody can be asked");
+        assert!(table.poll_change().is_none(), "packets go to it as before");
+        assert!(table.adjacency(id).is_some_and(|adjacency| adjacency.is_resolved()));
+        table.set_contact(at(201), BEHIND, true);
+        assert_eq!(run(&mut table, 201..=201, false), 2, "announced, and asked at once");
+        assert!(table.poll_change().is_none(), "and used meanwhile");
+        run(&mut table, 202..=208, false);
+        assert!(!table.is_resolved(id), "it is gone");
+    }
+
+    #[test]
+    fn who_is_not_known_is_asked_as_soon_as_there_is_contact() {
+        let mut table = table();
+        table.set_contact(at(0), BEHIND, false);
+        let (instance, address) = neighbour(1);
+        let id = table.pin(at(1), instance, address).expect("there is room");
+        assert_eq!(run(&mut table, 1..=30, false), 0);
+        table.set_contact(at(31), BEHIND, true);
+        assert_eq!(run(&mut table, 31..=31, true), 2, "announced, and asked");
+        assert!(table.is_resolved(id));
+    }
+
+    #[test]
+    fn paths_lead_to_routers_that_there_is_contact_with() {
+        let mut table = table();
+        let group = GroupId(0);
+        table.balance(at(0), &[[neighbour(0), neighbour(1)].into()]);
+        run(&mut table, 0..=2, true);
+        let routers = |table: &Neighbours| {
+            let of = |path| table.router_of_path(group, path);
+            let mut routers: Vec<_> = (0..PATHS).filter_map(of).collect();
+            routers.sort_unstable();
+            routers.dedup();
+            routers
+        };
+        let [own, behind] = [0, 1].map(|instance| {
+            let (of, address) = neighbour(instance);
+            table.find(of, address).expect("it is a router")
+        });
+        assert_eq!(routers(&table), [own, behind]);
+        table.set_contact(at(3), BEHIND, false);
+        assert_eq!(routers(&table), [own]);
+        run(&mut table, 3..=60, true);
+        table.set_contact(at(61), BEHIND, true);
+        assert_eq!(routers(&table), [own, behind]);
+    }
+}
