@@ -197,6 +197,29 @@ def test_a_link_that_goes_and_comes(lab, gnb):
     assert passed - uncounted * SIZE <= charged(lab, session) <= passed
 
 
+def test_the_link_of_one_of_its_ports(lab, gnb):
+    """The UPF learns that it goes and comes: routers behind it are silent at once, and asked as soon as it is back."""
+    def is_up(name):
+        return {port["port"]: port["link"] for port in shown(lab, "ports")["ports"]}[name]
+
+    session = new_session(lab)
+    there = next(there for _, link, there in lab.links if link == "dn0")
+    with Stream(lab, gnb, session) as stream:
+        is_away(lab)
+        stream.passes(100)
+        lab.accelerator.namespace.run(f"ip link set {there} down")
+        eventually(lambda: is_up("dn") is False, "the link is down")
+        assert is_up("ran") and offload(lab)["contact"]
+        lab.accelerator.namespace.run(f"ip link set {there} up")
+        eventually(lambda: is_up("dn"), "the link is up")
+        stream.passes(200)
+        is_away(lab)
+    log = lab.said()
+    assert "link down" in log and "link up" in log
+    assert stream.came == sorted(set(stream.came)), "none is twice or out of order"
+    assert charged(lab, session) >= len(stream.came) * SIZE
+
+
 def test_the_upf_restarts(lab, gnb):
     """Its sessions come back from its store; the accelerator has begun anew with the contact."""
     session = new_session(lab)
@@ -238,7 +261,6 @@ def test_another_key_makes_no_contact(lab, gnb):
 
 def test_control_frames_that_come_again_change_nothing(lab, gnb):
     capture = lab.files / "replayed.pcap"
-    # While there was no contact the data network was asked for in vain: it may be asked for again a second later.
     with Stream(lab, gnb, new_session(lab)) as stream:
         stream.passes(500)
     session = new_session(lab)

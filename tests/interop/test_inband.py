@@ -204,6 +204,7 @@ EXPECTED = {
     "event-miss": KEY6 | {"message.type": "0x34"},
     "event-backend-reset": {"message.type": "0x35", "epoch": "4"},
     "event-unreachable": {"message.type": "0x36"},
+    "event-links": {"message.type": "0x37", "links.down": "0x0000000000000009"},
     "capabilities": {
         "message.type": "0x40", "key.fields": "0x07", "can.flags": "0x1e", "can.actions": "0x004b",
         "can.counters": "2", "can.qers": "3", "can.ipv4_flows": "16000000", "can.ipv6_flows": "1000000",

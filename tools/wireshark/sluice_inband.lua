@@ -14,7 +14,7 @@ local TYPES = {
     [0x10] = "Install", [0x11] = "Update", [0x12] = "Put", [0x13] = "Remove", [0x14] = "Query", [0x15] = "Fence",
     [0x20] = "Done", [0x21] = "Counts (reply)", [0x22] = "Meter", [0x23] = "Contents", [0x24] = "Demand",
     [0x25] = "Refused", [0x26] = "Tokens", [0x30] = "Aged", [0x31] = "Watermark", [0x32] = "Limit", [0x33] = "Counts (event)",
-    [0x34] = "Miss", [0x35] = "BackendReset", [0x36] = "Unreachable", [0x40] = "Capabilities",
+    [0x34] = "Miss", [0x35] = "BackendReset", [0x36] = "Unreachable", [0x37] = "Links", [0x40] = "Capabilities",
     [0x41] = "HostCapabilities",
 }
 local OBJECTS = {
@@ -216,6 +216,7 @@ dec(64, "dl_packets", "Downlink packets")
 dec(64, "dl_octets", "Downlink octets")
 dec(64, "events", "Events")
 dec(64, "demand", "Demand, octets")
+hex(64, "links.down", "Ports without a link")
 
 hex(8, "can.flags", "Capability flags")
 hex(16, "can.actions", "Actions")
@@ -768,6 +769,10 @@ local EVENT = {
     end,
     [0x36] = function(c)
         c:reserved(2)
+    end,
+    [0x37] = function(c)
+        c:reserved(2)
+        c:u64("links.down")
     end,
 }
 

@@ -170,6 +170,11 @@ pub enum Event {
         /// What it would have matched.
         key: AnyKey,
     },
+    /// The links of the backend's ports are not what they were; all are up until it says otherwise.
+    Links {
+        /// Ports without a link, a bit each.
+        down: u64,
+    },
     /// The backend does not answer. Until it does nothing can be given to it, and then it will have lost its state:
     /// [`Event::BackendReset`] follows.
     Unreachable,

@@ -149,6 +149,22 @@ fn when_the_accelerator_restarts_what_it_held_is_gone_and_the_host_is_told() {
 }
 
 #[test]
+fn a_host_that_does_not_know_links_is_not_told_about_them() {
+    let mut world = World::new(5, Faults::NONE);
+    give(&mut world, SESSION, 1);
+    world.agent.set_links_down(1);
+    for _ in 0..2_000 {
+        world.step();
+    }
+    assert_eq!(world.host.links_down(), Some(0));
+    assert_eq!(world.host.stats().faults, 0);
+    assert!(matches!(
+        world.process(&key(1), 100, world.now),
+        Fate::Passed { .. }
+    ));
+}
+
+#[test]
 fn without_the_host_no_packet_passes() {
     let mut world = World::new(3, Faults::NONE);
     give(&mut world, SESSION, 1);

@@ -424,6 +424,12 @@ impl Ports {
         })
     }
 
+    /// The ports behind the accelerator, in the order in which it numbers them.
+    pub fn behind_accelerator(&self) -> impl Iterator<Item = PortId> + use<> {
+        let all = self.names.len();
+        (all - self.macs_behind_accelerator.len()..all).map(|place| PortId(place as u16))
+    }
+
     /// The name of a port.
     #[must_use]
     pub fn name(&self, port: PortId) -> &str {

@@ -1,7 +1,7 @@
 //! A thread that polls the node of an accelerator.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -72,6 +72,8 @@ impl std::error::Error for NodeThreadError {}
 /// The running node of an accelerator.
 pub struct AcceleratorThread {
     thread: JoinHandle<AcceleratorReport>,
+    /// Ports of the network without a link, a bit each.
+    links_down: Arc<AtomicU64>,
     published: Published<AcceleratorReport>,
 }
 
@@ -104,6 +106,8 @@ impl AcceleratorThread {
     ) -> Result<Self, NodeThreadError> {
         let published = Published::<AcceleratorReport>::default();
         let shared = published.clone();
+        let links_down = Arc::new(AtomicU64::new(0));
+        let down = Arc::clone(&links_down);
         let (outcome, made) = sync_channel(1);
         let body = move || {
             let (_registration, mut node) = match make(eal, core, node) {
@@ -122,6 +126,7 @@ impl AcceleratorThread {
             };
             while !stop.load(Ordering::Relaxed) {
                 let now = clock.now();
+                node.set_links_down(down.load(Ordering::Relaxed));
                 let has_worked = !node.poll(now).is_idle();
                 time.polls += 1;
                 if has_worked {
@@ -140,7 +145,16 @@ impl AcceleratorThread {
             .spawn(body)
             .expect("a thread for an accelerator");
         wait_for(&made)?;
-        Ok(Self { thread, published })
+        Ok(Self {
+            thread,
+            links_down,
+            published,
+        })
+    }
+
+    /// Has the host told which ports of the network have no link, a bit each by their numbers.
+    pub fn set_links_down(&self, down: u64) {
+        self.links_down.store(down, Ordering::Relaxed);
     }
 
     /// Node and thread, as they are published.

@@ -417,7 +417,9 @@ impl Neighbours {
     fn advance(&mut self, now: Nanos, id: AdjacencyId) {
         let Some(entry) = self.table.get(id) else { return };
         let (attempts, again) = (self.config.attempts, now + self.timers(entry).retry);
-        if self.is_without_contact(entry) && let Some(state) = entry.put_off(again) {
+        if self.is_without_contact(entry)
+            && let Some(state) = entry.put_off(again)
+        {
             return self.table.set(id, state);
         }
         match entry.state {

@@ -93,7 +93,7 @@ impl InBandConfig {
         Ok(ChannelConfig {
             peer_mac: peer.map(MacAddr),
             capabilities: match role {
-                Role::Host => host_greeting(HostCapabilities::new(true)),
+                Role::Host => host_greeting(HostCapabilities::new(true).with_links()),
                 // The node says what it can do.
                 Role::Accelerator => Vec::new(),
             },
@@ -119,7 +119,9 @@ impl InBandConfig {
         boot: u64,
     ) -> Result<ChannelConfig, KeyError> {
         let first = self.channel(Role::Host, own, mtu, boot)?;
-        let host = HostCapabilities::new(true).with_channels(workers as u8);
+        let host = HostCapabilities::new(true)
+            .with_links()
+            .with_channels(workers as u8);
         Ok(ChannelConfig {
             channel: first.channel.wrapping_add(worker as u8),
             capabilities: host_greeting(host),

@@ -35,6 +35,7 @@ pub struct HostCapabilities {
 
 impl HostCapabilities {
     const ANSWERS: u8 = 1;
+    const LINKS: u8 = 1 << 1;
     /// The most channels of a host.
     pub const MOST_CHANNELS: u8 = 64;
 
@@ -61,6 +62,15 @@ impl HostCapabilities {
         }
     }
 
+    /// The same of a host that is to be told about the links of ports.
+    #[must_use]
+    pub const fn with_links(self) -> Self {
+        Self {
+            flags: self.flags | Self::LINKS,
+            ..self
+        }
+    }
+
     /// How many channels the host has.
     pub const fn channels(self) -> u8 {
         self.more_channels + 1
@@ -73,6 +83,11 @@ impl HostCapabilities {
             flags: self.flags & other.flags,
             more_channels: self.more_channels.max(other.more_channels),
         }
+    }
+
+    /// Whether it is to be told about the links of ports.
+    pub const fn takes_links(self) -> bool {
+        self.flags & Self::LINKS != 0
     }
 
     /// Whether it answers questions.

@@ -23,6 +23,7 @@ const MORE: Field = Field::most("more", 1);
 const ID: Field = Field::any("request");
 const SESSION: Field = Field::any("session");
 const EPOCH: Field = Field::any("epoch");
+const PORTS_DOWN: Field = Field::any("ports without a link");
 const OCTETS: Field = Field::any("octets");
 const REFUSAL: Field = Field::most("refusal", 6);
 const REFUSALS: &[Refusal] = &[
@@ -89,6 +90,7 @@ pub(super) const fn type_of_event(event: &Event) -> u8 {
         Event::Miss { .. } => types::MISS,
         Event::BackendReset { .. } => types::BACKEND_RESET,
         Event::Unreachable => types::UNREACHABLE,
+        Event::Links { .. } => types::LINKS,
     }
 }
 
@@ -162,7 +164,7 @@ pub(super) fn put_event(event: &Event, more: bool, to: &mut Writer<'_>) {
             to.u8(&DIRECTION, *direction as u8);
             to.check(&RESERVED, more.into());
         }
-        Event::Miss { .. } | Event::BackendReset { .. } | Event::Unreachable => {
+        Event::Miss { .. } | Event::BackendReset { .. } | Event::Unreachable | Event::Links { .. } => {
             to.u8(&RESERVED, 0);
             to.u8(&RESERVED, more.into());
         }
@@ -180,6 +182,7 @@ pub(super) fn put_event(event: &Event, more: bool, to: &mut Writer<'_>) {
         Event::Watermark { session, .. } | Event::Limit { session, .. } => to.u32(&SESSION, session.0),
         Event::Miss { key } => key.put(to),
         Event::BackendReset { epoch } => to.u32(&EPOCH, epoch.0),
+        Event::Links { down } => to.u64(&PORTS_DOWN, *down),
         Event::Unreachable => {}
     }
 }
@@ -258,6 +261,11 @@ pub(super) fn take_event(message_type: u8, from: &mut Reader<'_>) -> Result<Part
         types::UNREACHABLE => {
             from.reserved(2)?;
             Event::Unreachable
+        }
+        types::LINKS => {
+            from.reserved(2)?;
+            let down = from.u64(&PORTS_DOWN)?;
+            Event::Links { down }
         }
         _ => {
             from.reserved(2)?;

@@ -71,6 +71,8 @@ pub struct Agent<B> {
     backend: B,
     unanswered: Unanswered,
     ownership: Ownership,
+    /// Ports without a link, a bit each.
+    links_down: u64,
     stats: AgentStats,
 }
 
@@ -94,6 +96,7 @@ impl<B: Backend> Agent<B> {
             backend,
             unanswered: Unanswered::default(),
             ownership: Ownership::default(),
+            links_down: 0,
             stats: AgentStats::default(),
         }
     }
@@ -150,6 +153,13 @@ impl<B: Backend> Agent<B> {
             .next()
             .map_or_else(HostCapabilities::default, |served| served.host);
         served.fold(first, |least, served| least.least(served.host))
+    }
+
+    /// Says to the host which ports have no link, a bit each; all have one until it is said.
+    pub fn set_links_down(&mut self, down: u64) {
+        if std::mem::replace(&mut self.links_down, down) != down {
+            self.tell(Notice::Event(Event::Links { down }));
+        }
     }
 
     /// What carries out the requests.
@@ -270,6 +280,11 @@ impl<B: Backend> Agent<B> {
         }
         self.channels[place].is_served = true;
         self.tell_reset(place);
+        let down = self.links_down;
+        let served = &mut self.channels[place];
+        if place == 0 && down != 0 && served.host.takes_links() {
+            self.stats.left_out += served.queue(Notice::Event(Event::Links { down }));
+        }
     }
 
     /// A worker of the host is gone. No packet passes by what it has given: who would count it? What it shares with
@@ -390,6 +405,8 @@ impl<B: Backend> Agent<B> {
                 (_, Some(owner)) => owner == Some(place),
                 // Whose it would be is not known here.
                 (Event::Miss { .. }, _) => place == 0,
+                // The first worker's is to say it to all.
+                (Event::Links { .. }, _) => place == 0 && served.host.takes_links(),
                 _ => true,
             };
             if served.is_served && is_for_it {
@@ -471,6 +488,6 @@ const fn session_of(event: &Event) -> Option<SessionIndex> {
         | Event::Watermark { session, .. }
         | Event::Limit { session, .. }
         | Event::Counts { session, .. } => Some(*session),
-        Event::Miss { .. } | Event::Unreachable | Event::BackendReset { .. } => None,
+        Event::Miss { .. } | Event::Links { .. } | Event::Unreachable | Event::BackendReset { .. } => None,
     }
 }

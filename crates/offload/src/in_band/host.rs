@@ -47,6 +47,8 @@ pub struct InBand {
     epoch: Option<Epoch>,
     outstanding: BTreeSet<OpId>,
     joiner: Joiner,
+    /// Ports without a link, a bit each, as far as the accelerator has said.
+    links_down: u64,
     /// Relates the accelerator's clock to that of this end.
     clock: Option<ClockSample>,
     /// Messages for which the channel had no room.
@@ -75,6 +77,7 @@ impl InBand {
             epoch: None,
             outstanding: BTreeSet::new(),
             joiner: Joiner::default(),
+            links_down: 0,
             clock: None,
             queue: VecDeque::new(),
             notices: VecDeque::new(),
@@ -87,6 +90,11 @@ impl InBand {
     /// Whether requests can be given to it: there is contact, and the accelerator has begun with nothing.
     pub const fn is_ready(&self) -> bool {
         self.capabilities.is_some() && self.epoch.is_some()
+    }
+
+    /// The accelerator's ports without a link, a bit each; `None` without contact.
+    pub fn links_down(&self) -> Option<u64> {
+        self.is_ready().then_some(self.links_down)
     }
 
     /// Requests without a reply.
@@ -142,7 +150,7 @@ impl InBand {
             self.stats.losses += 1;
             self.notices.push_back(Notice::Event(Event::Unreachable));
         }
-        (self.capabilities, self.epoch) = (None, None);
+        (self.capabilities, self.epoch, self.links_down) = (None, None, 0);
     }
 
     fn take_messages(&mut self, now: Nanos) {
@@ -187,6 +195,7 @@ impl InBand {
         match event {
             Event::BackendReset { epoch } => self.epoch = Some(epoch),
             Event::Unreachable => self.epoch = None,
+            Event::Links { down } => self.links_down = down,
             _ => {}
         }
         self.notices.push_back(Notice::Event(event));

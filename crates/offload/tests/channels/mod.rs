@@ -388,3 +388,27 @@ fn a_channel_that_no_host_has_announced_gets_no_response() {
     assert_eq!(world.agent.channels(), 1);
     assert!(!world.agent.is_served_by(1));
 }
+
+/// What workers know of the accelerator's links when it has had the time to say it.
+fn links_down(world: &mut Channels) -> Vec<Option<u64>> {
+    for _ in 0..2_000 {
+        world.step();
+    }
+    world.hosts.iter().map(InBand::links_down).collect()
+}
+
+#[test]
+fn the_first_worker_is_told_about_links_whenever_they_change_and_in_each_contact() {
+    for seed in 0..5 {
+        let mut world = Channels::new(2, seed, Faults::LOSSY);
+        assert_eq!(links_down(&mut world), [Some(0), Some(0)], "all are up");
+        world.agent.set_links_down(0b101);
+        assert_eq!(links_down(&mut world), [Some(0b101), Some(0)]);
+        world.restart_host(2);
+        assert_eq!(world.hosts[0].links_down(), None, "there is no contact");
+        world.settle_contact();
+        assert_eq!(links_down(&mut world), [Some(0b101), Some(0)]);
+        world.agent.set_links_down(0);
+        assert_eq!(links_down(&mut world), [Some(0), Some(0)]);
+    }
+}

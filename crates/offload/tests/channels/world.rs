@@ -72,7 +72,9 @@ impl Channels {
 
     /// A worker of a host with this number of channels.
     pub fn a_host_of(&self, channels: usize, place: usize, boot: u64) -> InBand {
-        let host = HostCapabilities::new(true).with_channels(channels as u8);
+        let host = HostCapabilities::new(true)
+            .with_links()
+            .with_channels(channels as u8);
         InBand::new(channel(Role::Host, place as u8, boot, host_greeting(host)))
     }
 

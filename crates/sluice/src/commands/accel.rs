@@ -254,7 +254,13 @@ fn log_ports(config: &AcceleratorNodeConfig, macs: &[MacAddr]) {
     }
 }
 
-/// Waits for `stop`; logs when contact begins and ends, keeps the ports' frames from the kernel's network stack, and
+/// The ports without a link that a bit can say it of. The last one is that towards the host.
+fn links_down(ports: &Ports) -> u64 {
+    let down = ports.links().filter(|(port, up)| !up && port.index() < 64);
+    down.fold(0, |bits, (port, _)| bits | 1 << port.index())
+}
+
+/// Waits for `stop`; tells the host of the ports' links, logs when contact begins and ends, keeps the ports' frames from the kernel's network stack, and
 /// gives the service manager signs of life of the thread.
 fn watch(
     thread: &AcceleratorThread,
@@ -268,6 +274,7 @@ fn watch(
         if thread.is_finished() {
             return Err("the thread of the packets ended".into());
         }
+        thread.set_links_down(links_down(ports));
         let report = thread.report();
         let elapsed = Nanos(begin.elapsed().as_nanos() as u64);
         manager.turn(elapsed, [report.polls].into_iter(), || in_a_line(&report));

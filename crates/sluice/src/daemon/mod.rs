@@ -9,6 +9,7 @@ mod configuration;
 mod dates;
 mod gauges;
 mod host;
+mod links;
 mod n4_log;
 mod nat_log;
 mod records;

@@ -15,7 +15,6 @@ use packet::redirect::Secret;
 use session::{Moved, Random, Unreported};
 use tracing::{debug, error, info, warn};
 use transport::OwnAddressState;
-use transport::lag::LINK_POLL;
 use worker::Stats;
 use worker::dpdk::HostEnd;
 
@@ -35,6 +34,7 @@ use super::configuration::{Source, open_configuration};
 use super::dates::Dates;
 use super::gauges::{flow_entries, worker_gauges};
 use super::host::HostPath;
+use super::links::LinkWatch;
 use super::n4_log;
 use super::service_manager::ServiceManager;
 use super::session_store::{Listing, Opening, RestorationLog};
@@ -156,7 +156,7 @@ pub fn run(
             restored,
             ..Logged::default()
         },
-        links_due: Nanos::ZERO,
+        links: LinkWatch::new(&threads),
         drops_due: Nanos::ZERO,
         dates: Dates::new(clock, explainer),
         watch,
@@ -372,8 +372,7 @@ struct Served<'a> {
     /// What the store had that control does not know yet.
     listing: Option<Listing>,
     logged: Logged,
-    /// When the ports' links are looked at again.
-    links_due: Nanos,
+    links: LinkWatch,
     /// When it is looked at again whether their frames are kept from the host.
     drops_due: Nanos,
     dates: Dates,
@@ -407,7 +406,8 @@ fn status(control: &Control) -> String {
 impl Served<'_> {
     /// Takes in the sessions of a file, serves until `stop`, and ends the associations in order.
     fn run(&mut self, sessions: Option<&Path>, stop: &AtomicBool, ends: Ends) -> Result<(), RunError> {
-        self.look_at_links();
+        let now = self.turns.now();
+        self.links.look(now, self.ports, self.turns.control());
         // Datagrams wait in the sockets meanwhile: peers see the Recovery Time Stamp of the file, and no other.
         sessions.map_or(Ok(()), |path| {
             import_sessions(&mut self.turns, path).map_err(RunError)
@@ -429,7 +429,8 @@ impl Served<'_> {
     /// The control thread's loop.
     fn serve(&mut self, is_over: impl Fn(&Control) -> bool) -> Result<(), RunError> {
         while !is_over(self.turns.control()) {
-            self.look_at_links();
+            let now = self.turns.now();
+            self.links.look(now, self.ports, self.turns.control());
             self.look_at_drops();
             let now = self.turns.now();
             self.dates.follow(now, self.turns.control(), &mut self.watch);
@@ -549,18 +550,6 @@ impl Served<'_> {
             reports = untaken.reports,
             smf, seid, "usage reports not taken, the last one {why}"
         );
-    }
-
-    /// Asks the ports for their links, every few milliseconds.
-    fn look_at_links(&mut self) {
-        let now = self.turns.now();
-        if now < self.links_due {
-            return;
-        }
-        self.links_due = now + LINK_POLL;
-        for (port, up) in self.ports.links() {
-            self.turns.control().set_link(now, port, up);
-        }
     }
 
     fn log_n4(&mut self) {

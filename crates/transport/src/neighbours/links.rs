@@ -199,7 +199,13 @@ mod tests {
             for instance in 0..2 {
                 let (of, address) = neighbour(instance);
                 if answers {
-                    table.handle_message(at(second), of, address, station(instance), NeighbourMessage::Reply);
+                    table.handle_message(
+                        at(second),
+                        of,
+                        address,
+                        station(instance),
+                        NeighbourMessage::Reply,
+                    );
                 }
             }
         }
@@ -216,9 +222,17 @@ mod tests {
         table.set_contact(at(20), BEHIND, false);
         assert_eq!(run(&mut table, 20..=200, false), 0, "nobody can be asked");
         assert!(table.poll_change().is_none(), "packets go to it as before");
-        assert!(table.adjacency(id).is_some_and(|adjacency| adjacency.is_resolved()));
+        assert!(
+            table
+                .adjacency(id)
+                .is_some_and(|adjacency| adjacency.is_resolved())
+        );
         table.set_contact(at(201), BEHIND, true);
-        assert_eq!(run(&mut table, 201..=201, false), 2, "announced, and asked at once");
+        assert_eq!(
+            run(&mut table, 201..=201, false),
+            2,
+            "announced, and asked at once"
+        );
         assert!(table.poll_change().is_none(), "and used meanwhile");
         run(&mut table, 202..=208, false);
         assert!(!table.is_resolved(id), "it is gone");

@@ -164,6 +164,11 @@ impl<I: Io> Node<I> {
         self.link.agent.is_served()
     }
 
+    /// Has the host told which ports of the network have no link, a bit each by their numbers.
+    pub fn set_links_down(&mut self, down: u64) {
+        self.link.agent.set_links_down(down);
+    }
+
     /// When a poll has something to do at the latest, if no frame comes.
     pub fn deadline(&self) -> Nanos {
         let all = self.link.agent.all_channels().map(Channel::deadline);

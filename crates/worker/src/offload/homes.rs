@@ -529,7 +529,7 @@ impl Homes {
                 self.lose();
                 None
             }
-            Notice::Event(Event::Aged { .. } | Event::Miss { .. }) => None,
+            Notice::Event(Event::Aged { .. } | Event::Miss { .. } | Event::Links { .. }) => None,
         }
     }
 

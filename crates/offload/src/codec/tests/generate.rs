@@ -637,6 +637,7 @@ fn event(entries: usize) -> impl Strategy<Value = Event> {
         key().prop_map(|key| Event::Miss { key }),
         any::<u32>().prop_map(|epoch| Event::BackendReset { epoch: Epoch(epoch) }),
         Just(Event::Unreachable),
+        any::<u64>().prop_map(|down| Event::Links { down }),
     ]
 }
 

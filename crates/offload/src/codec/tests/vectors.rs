@@ -649,6 +649,7 @@ fn events() -> Vec<(&'static str, Message)> {
             Message::Event(Event::BackendReset { epoch: Epoch(4) }),
         ),
         ("event-unreachable", Message::Event(Event::Unreachable)),
+        ("event-links", Message::Event(Event::Links { down: 0b1001 })),
     ]
 }
 
