@@ -30,6 +30,12 @@ pub fn nth<T>(items: &[T], index: usize) {
     read_at(items.as_ptr().wrapping_add(index).cast());
 }
 
+/// Asks for item `index` of `items` to be read later, into the second-level cache alone.
+#[inline(always)]
+pub fn nth_far<T>(items: &[T], index: usize) {
+    far_at(items.as_ptr().wrapping_add(index).cast());
+}
+
 /// Asks for the second line of item `index` of `items`, if an item has two.
 #[inline(always)]
 pub fn nth_second_line<T>(items: &[T], index: usize) {
@@ -70,6 +76,14 @@ fn read_at(address: *const i8) {
     use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: a prefetch does not fault and does not change memory, whatever the address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address) }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn far_at(address: *const i8) {
+    use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+    // SAFETY: as for `read_at`.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(address) }
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]

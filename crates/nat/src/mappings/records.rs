@@ -110,7 +110,7 @@ impl Records {
     #[inline]
     pub fn prefetch_home(&self, hash: PublicHash) -> usize {
         let home = self.home(hash);
-        prefetch::nth_to_write(&self.lines, home);
+        prefetch::nth_far(&self.lines, home);
         home * SLOTS
     }
 

@@ -133,7 +133,7 @@ impl Remotes {
     #[inline]
     pub fn prefetch(&self, mapping: usize) {
         if self.are_kept() {
-            prefetch::nth(&self.latest, mapping);
+            prefetch::nth_far(&self.latest, mapping);
         }
     }
 

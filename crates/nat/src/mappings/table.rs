@@ -116,12 +116,12 @@ impl Mappings {
         self.records.len() + self.records.room()
     }
 
-    /// What is known of where the mapping of an endpoint is before anything was read: the first of four steps before
+    /// What is known of where the mapping of an endpoint of a session is before anything was read: the first of four steps before
     /// [`outbound_by`](Self::outbound_by), each of which is for all packets of a burst before the next one is.
     #[inline]
-    pub fn seek(&self, inside: &Inside) -> Expected {
+    pub fn seek(&self, session: SessionIndex, inside: &Inside) -> Expected {
         Expected {
-            inside: self.keys.inside(inside),
+            inside: self.keys.inside(session, inside),
             ..Expected::default()
         }
     }
@@ -130,7 +130,7 @@ impl Mappings {
     #[inline]
     pub fn prefetch_index(&self, session: SessionIndex, expected: &Expected) {
         self.by_inside.prefetch(expected.inside.0);
-        flow::prefetch::nth(&self.firsts, session.index());
+        flow::prefetch::nth_far(&self.firsts, session.index());
     }
 
     /// The third step: finds where the mapping of an endpoint is, by the index, or may be made.
@@ -142,14 +142,15 @@ impl Mappings {
         let found = self
             .by_inside
             .find(expected.inside.0, |port| first.has(port as u16));
-        expected.is_found = found.is_some();
-        expected.address = u32::from_be_bytes(first.address);
-        expected.end = PublicEnd {
+        let end = PublicEnd {
             block: BlockId(first.block),
             port: found.map_or_else(|| first.nth(self.keys.port(inside)), |port| port as u16),
             protocol: inside.protocol,
         };
-        expected.public = self.keys.public(expected.end);
+        expected.public = self.keys.public(end);
+        expected.is_found = found.is_some();
+        expected.address = u32::from_be_bytes(first.address);
+        expected.end = end;
     }
 
     /// The fourth step: asks for the mapping, or for what it takes to make it.
@@ -177,7 +178,7 @@ impl Mappings {
 
     /// The number of the mapping of an endpoint of a session.
     pub(super) fn find_inside(&self, session: SessionIndex, inside: &Inside) -> Option<u32> {
-        let (number, ..) = self.find_anywhere(self.keys.inside(inside), session, inside)?;
+        let (number, ..) = self.find_anywhere(self.keys.inside(session, inside), session, inside)?;
         Some(number)
     }
 
@@ -248,7 +249,7 @@ impl Mappings {
         segment: Segment,
         now: Nanos,
     ) -> Result<Outbound, Refusal> {
-        let mut expected = self.seek(&inside);
+        let mut expected = self.seek(session, &inside);
         self.expect(&mut expected, session, &inside);
         self.outbound_by(&expected, (session, &inside), remote, segment, now)
     }
@@ -373,7 +374,8 @@ impl Mappings {
         let number = self.records.put(self.keys.public(end), &mapping)?;
         self.held.map_port(plan.held, protocol, plan.offset);
         let port = end.port.into();
-        self.by_inside.insert(self.keys.inside(&plan.inside).0, port);
+        self.by_inside
+            .insert(self.keys.inside(session, &plan.inside).0, port);
         if let Some(owner) = self.sessions.get_mut(session.index()) {
             owner.mappings += 1;
             owner.used[protocol as usize] += 1;
@@ -432,10 +434,12 @@ impl Mappings {
             return;
         };
         let protocol = mapping.protocol();
-        let hash = self.keys.inside(&mapping.inside());
-        self.by_inside.remove(hash.0, mapping.port.into());
-        self.records.take(self.keys.public(mapping.end()), number);
         let session = self.session_of(&mapping);
+        if let Some(session) = session {
+            let hash = self.keys.inside(session, &mapping.inside());
+            self.by_inside.remove(hash.0, mapping.port.into());
+        }
+        self.records.take(self.keys.public(mapping.end()), number);
         if let Some((held, block)) = self.held.of_id(mapping.block()) {
             let offset = mapping.port.wrapping_sub(block.first);
             self.held.free(held, protocol, offset, tick);
@@ -543,7 +547,7 @@ impl Mappings {
         inside: &Inside,
         now: Nanos,
     ) -> Option<([u8; 4], u16)> {
-        let (_, mapping, public) = self.find_anywhere(self.keys.inside(inside), session, inside)?;
+        let (_, mapping, public) = self.find_anywhere(self.keys.inside(session, inside), session, inside)?;
         mapping.is_live(ticks(now)).then_some((public, mapping.port))
     }
 
