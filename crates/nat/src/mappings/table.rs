@@ -72,15 +72,14 @@ impl Mappings {
         if config.blocks > MOST_BLOCKS || !BLOCK_BITS.contains(&config.block_bits) {
             return Err(OutOfMemory { octets: usize::MAX });
         }
-        let records = Records::new(config.mappings)?;
-        let slots = records.slots() as usize;
+        let records = Records::new(config.mappings, config.remotes > 0)?;
         Ok(Self {
             by_inside: Index::new(config.mappings, 1 << 16)?,
             sessions: Slab::new(config.sessions)?,
             firsts: Slab::new(config.sessions)?,
             rates: vec![TokenLevel::default(); config.sessions].into(),
             held: HeldBlocks::new(config.blocks, config.held_blocks, config.block_bits)?,
-            remotes: Remotes::new(slots, config.remotes, config.seed)?,
+            remotes: Remotes::new(config.remotes, config.seed)?,
             ticks: Ticks::new(&config.lifetimes),
             keys: Keys::new(config.seed),
             records,
@@ -156,8 +155,7 @@ impl Mappings {
     /// The fourth step: asks for the mapping, or for what it takes to make it.
     #[inline]
     pub fn prefetch_outbound(&self, session: SessionIndex, expected: &Expected) {
-        let line = self.records.prefetch_home(expected.public);
-        self.remotes.prefetch(line);
+        self.records.prefetch_home(expected.public);
         if !expected.is_found {
             flow::prefetch::nth_to_write(&self.sessions, session.index());
         }
@@ -172,8 +170,7 @@ impl Mappings {
     /// Asks for the lines in which [`inbound_by`](Self::inbound_by) looks for a mapping first, with this hash.
     #[inline]
     pub fn prefetch_inbound(&self, hash: PublicHash) {
-        let line = self.records.prefetch_home(hash);
-        self.remotes.prefetch(line);
+        self.records.prefetch_home(hash);
     }
 
     /// The number of the mapping of an endpoint of a session.
@@ -229,6 +226,12 @@ impl Mappings {
         self.records.find(self.keys.public(end), end)
     }
 
+    /// Whether a mapping has sent to an address, as far as that is kept.
+    #[inline]
+    pub(super) fn has_sent_to(&self, number: u32, remote: [u8; 4]) -> bool {
+        self.remotes.has(number, self.records.latest(number), remote)
+    }
+
     /// Whose a mapping is.
     pub(super) fn session_of(&self, mapping: &Mapping) -> Option<SessionIndex> {
         let held = self.held.pool.get(self.held.number(mapping.block())?)?;
@@ -272,7 +275,7 @@ impl Mappings {
             && mapping.is_live(tick)
         {
             if mapping.keeps_remotes()
-                && !self.remotes.has(number, remote)
+                && !self.has_sent_to(number, remote)
                 && !self.add_remote(number, session, Senders::of(mapping.rest), remote)
             {
                 self.stats.refused[Refusal::TableFull as usize] += 1;
@@ -403,20 +406,25 @@ impl Mappings {
         senders: Senders,
         remote: [u8; 4],
     ) -> bool {
-        if self.remotes.put_first(number, remote) {
+        let Some(latest) = self.records.latest_mut(number) else {
+            return false;
+        };
+        if self.remotes.put_first(latest, remote) {
             return true;
         }
         let Some(owner) = self.sessions.get_mut(session.index()) else {
             return false;
         };
-        if self.remotes.has_room(owner.remotes) && self.remotes.put(number, remote) {
+        if self.remotes.has_room(owner.remotes) && self.remotes.put(number, latest, remote) {
             owner.remotes += 1;
             return true;
         }
         if senders == Senders::SentTo {
             return false;
         }
-        owner.remotes = owner.remotes.saturating_sub(self.remotes.know_all(number));
+        owner.remotes = owner
+            .remotes
+            .saturating_sub(self.remotes.know_all(number, latest));
         true
     }
 
@@ -444,11 +452,9 @@ impl Mappings {
             let offset = mapping.port.wrapping_sub(block.first);
             self.held.free(held, protocol, offset, tick);
         }
-        let remotes = if mapping.keeps_remotes() {
-            self.remotes.forget(number)
-        } else {
-            0
-        };
+        let latest = self.records.latest_mut(number);
+        let latest = latest.filter(|_| mapping.keeps_remotes());
+        let remotes = latest.map_or(0, |latest| self.remotes.forget(number, latest));
         let owner = session.and_then(|session| self.sessions.get_mut(session.index()));
         if let Some(owner) = owner {
             owner.mappings = owner.mappings.saturating_sub(1);
@@ -501,7 +507,7 @@ impl Mappings {
             self.stats.unsolicited += 1;
             return Err(Unsolicited::NoMapping);
         };
-        let is_unsolicited = mapping.keeps_remotes() && !self.remotes.has(number, remote);
+        let is_unsolicited = mapping.keeps_remotes() && !self.has_sent_to(number, remote);
         if is_unsolicited {
             self.note_unsolicited(&mapping)?;
         } else {
@@ -522,7 +528,7 @@ impl Mappings {
         let found = self.records.find(hash, end);
         let found = found.and_then(|number| Some((number, self.records.get(number)?)));
         found.is_none_or(|(number, mapping)| {
-            !mapping.keeps_remotes() || mapping.filters() || self.remotes.has(number, remote)
+            !mapping.keeps_remotes() || mapping.filters() || self.has_sent_to(number, remote)
         })
     }
 

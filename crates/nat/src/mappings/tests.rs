@@ -98,7 +98,7 @@ impl Mappings {
             let sums = by_session.entry(session.0).or_default();
             sums.0 += 1;
             sums.1[inside.protocol as usize] += 1;
-            let own = self.remotes.of(number).count();
+            let own = self.remotes.of(self.records.latest(number)).count();
             assert!(own == 0 || mapping.keeps_remotes());
             sums.2 += own.saturating_sub(1) as u32;
             remotes += own;
