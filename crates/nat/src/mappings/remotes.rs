@@ -1,7 +1,7 @@
 //! The addresses that mappings have sent to, where only those may send (RFC 4787 §5, address-dependent filtering), or
 //! where they are distinguished from others.
 //!
-//! The latest address of each mapping is beside the mappings ([`Records::latest`](super::records::Records::latest)): most
+//! The latest address of each mapping is beside the mappings ([`latest`](super::records::Records::latest)): most
 //! packets read no more. Those before it form a list, so that they go with the mapping, and are found by an index. As
 //! that takes time, a session has no more than [`MOST_OF_SESSION`] of them.
 

@@ -115,8 +115,9 @@ impl Mappings {
         self.records.len() + self.records.room()
     }
 
-    /// What is known of where the mapping of an endpoint of a session is before anything was read: the first of four steps before
-    /// [`outbound_by`](Self::outbound_by), each of which is for all packets of a burst before the next one is.
+    /// What is known of where the mapping of an endpoint of a session is before anything was read: the first of four
+    /// steps before [`outbound_by`](Self::outbound_by), each of which is for all packets of a burst before the next one
+    /// is.
     #[inline]
     pub fn seek(&self, session: SessionIndex, inside: &Inside) -> Expected {
         Expected {

@@ -290,7 +290,7 @@ fn fragments_count_as_their_first_one() {
     }
 }
 
-/// Nobody can answer a datagram whose first fragment is lost: the others make no destination known.
+/// A datagram whose first fragment is lost is not answered: the others make no destination known.
 #[test]
 fn a_datagram_in_fragments_makes_its_destination_known_by_the_first_one() {
     for (order, counted) in [(&[0, 1][..], 1), (&[1, 0], 1), (&[1], 0)] {
