@@ -103,6 +103,13 @@ fn read_at(address: *const i8) {
 
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 #[inline(always)]
+fn far_at(address: *const i8) {
+    // SAFETY: as for `read_at`.
+    unsafe { core::arch::asm!("prfm pldl2keep, [{0}]", in(reg) address, options(nostack, preserves_flags)) }
+}
+
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+#[inline(always)]
 fn write_at(address: *const i8) {
     // SAFETY: as for `read_at`.
     unsafe { core::arch::asm!("prfm pstl1keep, [{0}]", in(reg) address, options(nostack, preserves_flags)) }
@@ -111,6 +118,10 @@ fn write_at(address: *const i8) {
 #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 #[inline(always)]
 fn read_at(_address: *const i8) {}
+
+#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[inline(always)]
+fn far_at(_address: *const i8) {}
 
 #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 #[inline(always)]
