@@ -15,6 +15,7 @@ pub mod cycles;
 #[cfg(any(test, feature = "testing"))]
 pub mod fake_accelerator;
 pub mod floor;
+pub mod lanes;
 pub mod local_backend;
 pub mod meter;
 pub mod prefetch;

@@ -30,6 +30,12 @@ pub fn nth<T>(items: &[T], index: usize) {
     read_at(items.as_ptr().wrapping_add(index).cast());
 }
 
+/// Asks for item `index` of `items` to be read later, into the second-level cache alone.
+#[inline(always)]
+pub fn nth_far<T>(items: &[T], index: usize) {
+    far_at(items.as_ptr().wrapping_add(index).cast());
+}
+
 /// Asks for the second line of item `index` of `items`, if an item has two.
 #[inline(always)]
 pub fn nth_second_line<T>(items: &[T], index: usize) {
@@ -74,6 +80,14 @@ fn read_at(address: *const i8) {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
+fn far_at(address: *const i8) {
+    use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+    // SAFETY: as for `read_at`.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(address) }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
 fn write_at(address: *const i8) {
     use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
     // SAFETY: as for `read_at`; a processor without `prefetchw` takes it as a hint to read, or as nothing.
@@ -89,6 +103,13 @@ fn read_at(address: *const i8) {
 
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 #[inline(always)]
+fn far_at(address: *const i8) {
+    // SAFETY: as for `read_at`.
+    unsafe { core::arch::asm!("prfm pldl2keep, [{0}]", in(reg) address, options(nostack, preserves_flags)) }
+}
+
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+#[inline(always)]
 fn write_at(address: *const i8) {
     // SAFETY: as for `read_at`.
     unsafe { core::arch::asm!("prfm pstl1keep, [{0}]", in(reg) address, options(nostack, preserves_flags)) }
@@ -97,6 +118,10 @@ fn write_at(address: *const i8) {
 #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 #[inline(always)]
 fn read_at(_address: *const i8) {}
+
+#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[inline(always)]
+fn far_at(_address: *const i8) {}
 
 #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 #[inline(always)]

@@ -175,8 +175,8 @@ fn send(table: &mut Mappings, packets: &[Endpoint], prefetches: bool, now: Nanos
             continue;
         }
         let mut all = [Expected::default(); BURST];
-        for (expected, (_, inside)) in all.iter_mut().zip(burst) {
-            *expected = table.seek(inside);
+        for (expected, (session, inside)) in all.iter_mut().zip(burst) {
+            *expected = table.seek(*session, inside);
         }
         for (expected, (session, _)) in all.iter().zip(burst) {
             table.prefetch_index(*session, expected);

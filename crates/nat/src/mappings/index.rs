@@ -5,6 +5,7 @@
 //! next one takes the number ([`Passed`]). The hashes are the caller's, and keyed: a sender that chooses what is hashed
 //! cannot choose where it is.
 
+use flow::lanes::{self, LANES};
 use flow::prefetch;
 use flow::slab::{OutOfMemory, Slab};
 use zerocopy::FromZeros;
@@ -12,7 +13,7 @@ use zerocopy::FromZeros;
 use super::passed::Passed;
 
 /// Numbers of a bucket.
-const SLOTS: usize = 16;
+const SLOTS: usize = LANES;
 /// Of them are taken, on average, where the index has all its numbers.
 const TAKEN: usize = 12;
 
@@ -25,8 +26,7 @@ impl Bucket {
     /// The slots that have the bits of `mask` as `wanted` has them: bit n is slot n.
     #[inline(always)]
     fn matching(&self, wanted: u32, mask: u32) -> u32 {
-        let is_match = |slot: usize| u32::from((self.0[slot] ^ wanted) & mask == 0) << slot;
-        (0..SLOTS).fold(0, |found, slot| found | is_match(slot))
+        lanes::matching(&self.0, wanted, mask)
     }
 
     fn slot_of(&self, entry: u32) -> Option<usize> {
@@ -75,7 +75,7 @@ impl Index {
     /// Asks for the line where this hash is looked for first.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
-        prefetch::nth(&self.buckets, self.home(hash));
+        prefetch::nth_far(&self.buckets, self.home(hash));
     }
 
     /// The number with this hash of which `is_meant` holds. It is asked of few others.
@@ -133,6 +133,12 @@ impl Index {
             };
             at = next;
         }
+    }
+
+    /// How often a number has passed a bucket that was full.
+    #[cfg(test)]
+    pub fn passed(&self) -> usize {
+        self.passed.sum()
     }
 
     /// How many numbers are there.

@@ -75,6 +75,7 @@ impl Mappings {
 
     fn moved(&self, number: u32, tick: u32) -> Option<MovedMapping> {
         let mapping = self.records.get(number).filter(|it| it.is_live(tick))?;
+        let latest = self.records.latest(number);
         Some(MovedMapping {
             inside: mapping.inside(),
             block: mapping.block(),
@@ -84,8 +85,8 @@ impl Mappings {
                 false => TICK * (mapping.until - tick),
             },
             state: mapping.life().state,
-            remotes: (mapping.keeps_remotes() && !self.remotes.are_all_known(number))
-                .then(|| self.remotes.of(number).collect()),
+            remotes: (mapping.keeps_remotes() && !latest.are_all_known())
+                .then(|| self.remotes.of(latest).collect()),
         })
     }
 
@@ -138,7 +139,7 @@ impl Mappings {
         })?;
         if matches!(senders, Senders::SentTo | Senders::Distinguished) {
             for remote in moved.remotes.iter().flatten().rev() {
-                if !self.remotes.has(number, *remote) {
+                if !self.has_sent_to(number, *remote) {
                     self.add_remote(number, session, senders, *remote);
                 }
             }

@@ -113,7 +113,7 @@ impl Session {
 
 /// What most packets need of a session's first block.
 #[derive(Clone, Copy, FromZeros)]
-#[repr(C)]
+#[repr(C, align(16))]
 pub(super) struct First {
     /// The public address.
     pub address: [u8; 4],

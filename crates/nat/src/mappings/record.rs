@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher};
 
+use flow::SessionIndex;
 use foldhash::quality::FixedState;
 
 use super::endpoint::{Inside, Protocol};
@@ -171,7 +172,8 @@ impl Mapping {
     }
 }
 
-/// The hash by which the mapping of an endpoint is found. It is the same for all sessions that have the address.
+/// The hash by which the mapping of an endpoint of a session is found. It is another for each of the sessions that have
+/// one address in several address spaces: their mappings would all be in one place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct InsideHash(pub u64);
 
@@ -211,9 +213,10 @@ impl Keys {
     }
 
     #[inline]
-    pub fn inside(&self, inside: &Inside) -> InsideHash {
+    pub fn inside(&self, session: SessionIndex, inside: &Inside) -> InsideHash {
         let mut hasher = self.index.build_hasher();
         hasher.write_u64(inside_word(inside));
+        hasher.write_u64(session.0.into());
         InsideHash(hasher.finish())
     }
 

@@ -3,6 +3,9 @@
 //! A mapping takes 16 octets, four of them a line of 64. It is in its home line or, where that was full, behind it
 //! ([`Passed`]); ports are chosen so that this is seldom. It stays where it is as long as it lives: its place is its
 //! number.
+//!
+//! Where mappings keep the addresses that they have sent to, the latest of each is in a line behind every two lines of
+//! mappings: in the same page of memory, so that it takes no other translation of an address.
 
 use flow::prefetch;
 use flow::slab::{OutOfMemory, Slab};
@@ -11,6 +14,7 @@ use zerocopy::FromZeros;
 use super::lifetime::Life;
 use super::passed::Passed;
 use super::record::{Mapping, PublicEnd, PublicHash};
+use super::remotes::Latest;
 
 /// Mappings of a line.
 const SLOTS: usize = 4;
@@ -49,6 +53,62 @@ impl Line {
     }
 }
 
+/// Lines of mappings, and behind them the latest address that each of the mappings has sent to.
+#[derive(Clone, Copy, FromZeros)]
+#[repr(C, align(64))]
+struct Pair {
+    lines: [Line; 2],
+    latest: [[Latest; SLOTS]; 2],
+}
+
+const _: () = assert!(size_of::<Pair>() == 3 * size_of::<Line>());
+
+/// All lines, by number.
+enum Lines {
+    /// No addresses are kept.
+    Alone(Slab<Line>),
+    InPairs(Slab<Pair>),
+}
+
+impl Lines {
+    fn octets(&self) -> usize {
+        match self {
+            Self::Alone(lines) => size_of_val(&**lines),
+            Self::InPairs(pairs) => size_of_val(&**pairs),
+        }
+    }
+
+    #[inline(always)]
+    fn get(&self, line: usize) -> Option<&Line> {
+        match self {
+            Self::Alone(lines) => lines.get(line),
+            Self::InPairs(pairs) => pairs.get(line / 2).map(|pair| &pair.lines[line % 2]),
+        }
+    }
+
+    #[inline(always)]
+    fn get_mut(&mut self, line: usize) -> Option<&mut Line> {
+        match self {
+            Self::Alone(lines) => lines.get_mut(line),
+            Self::InPairs(pairs) => pairs.get_mut(line / 2).map(|pair| &mut pair.lines[line % 2]),
+        }
+    }
+
+    /// Asks for a line, and for what is behind it.
+    #[inline(always)]
+    fn prefetch(&self, line: usize) {
+        match self {
+            Self::Alone(lines) => prefetch::nth_far(lines, line),
+            Self::InPairs(pairs) => {
+                if let Some(pair) = pairs.get(line / 2) {
+                    prefetch::nth_far(&pair.lines, line % 2);
+                    prefetch::nth_far(&pair.latest, line % 2);
+                }
+            }
+        }
+    }
+}
+
 /// Where a mapping is.
 const fn place(number: u32) -> (usize, usize) {
     (number as usize / SLOTS, number as usize % SLOTS)
@@ -56,33 +116,40 @@ const fn place(number: u32) -> (usize, usize) {
 
 /// The mappings.
 pub(super) struct Records {
-    lines: Slab<Line>,
+    lines: Lines,
+    /// How many lines there are.
+    count: usize,
     passed: Passed,
     len: usize,
     capacity: usize,
 }
 
 impl Records {
-    /// Room for as many mappings, at most 2^30.
+    /// Room for as many mappings, at most 2^30, and for the latest address of each, where those are kept.
     ///
     /// # Errors
     /// When the memory cannot be had, or more are asked for.
-    pub fn new(capacity: usize) -> Result<Self, OutOfMemory> {
+    pub fn new(capacity: usize, keeps_latest: bool) -> Result<Self, OutOfMemory> {
         if capacity > 1 << 30 {
             let octets = capacity.saturating_mul(size_of::<Line>() / SLOTS);
             return Err(OutOfMemory { octets });
         }
-        let lines = (capacity * OF_SLOTS).div_ceil(TAKEN * SLOTS).max(1);
+        let count = (capacity * OF_SLOTS).div_ceil(TAKEN * SLOTS).max(1);
+        let lines = match keeps_latest {
+            false => Lines::Alone(Slab::new(count)?),
+            true => Lines::InPairs(Slab::new(count.div_ceil(2))?),
+        };
         Ok(Self {
-            lines: Slab::new(lines)?,
-            passed: Passed::new(lines)?,
+            lines,
+            count,
+            passed: Passed::new(count)?,
             len: 0,
             capacity,
         })
     }
 
     pub fn octets(&self) -> usize {
-        self.lines.len() * size_of::<Line>() + self.passed.octets()
+        self.lines.octets() + self.passed.octets()
     }
 
     /// How many mappings there are.
@@ -97,28 +164,50 @@ impl Records {
 
     /// Numbers are below this.
     pub fn slots(&self) -> u32 {
-        (self.lines.len() * SLOTS) as u32
+        (self.count * SLOTS) as u32
     }
 
     /// The line where a mapping is first looked for.
     #[inline]
     pub fn home(&self, hash: PublicHash) -> usize {
-        ((u128::from(hash.0) * self.lines.len() as u128) >> 64) as usize
+        ((u128::from(hash.0) * self.count as u128) >> 64) as usize
     }
 
-    /// Asks for the line where this hash is looked for first. Returns the number of its first mapping.
+    /// Asks for the line where this hash is looked for first, and for the latest addresses of its mappings.
     #[inline]
-    pub fn prefetch_home(&self, hash: PublicHash) -> usize {
-        let home = self.home(hash);
-        prefetch::nth_to_write(&self.lines, home);
-        home * SLOTS
+    pub fn prefetch_home(&self, hash: PublicHash) {
+        self.lines.prefetch(self.home(hash));
+    }
+
+    /// The latest address that the mapping with this number has sent to, as far as that is kept.
+    #[inline]
+    pub fn latest(&self, number: u32) -> Latest {
+        let (line, slot) = place(number);
+        match &self.lines {
+            Lines::Alone(_) => Latest::default(),
+            Lines::InPairs(pairs) => pairs
+                .get(line / 2)
+                .map_or_else(Latest::default, |pair| pair.latest[line % 2][slot]),
+        }
+    }
+
+    /// The same, to be changed; `None` where it is not kept.
+    pub fn latest_mut(&mut self, number: u32) -> Option<&mut Latest> {
+        let (line, slot) = place(number);
+        match &mut self.lines {
+            Lines::Alone(_) => None,
+            Lines::InPairs(pairs) => {
+                let pair = pairs.get_mut(line / 2)?;
+                Some(&mut pair.latest[line % 2][slot])
+            }
+        }
     }
 
     /// The number of the mapping that has this public end, with its hash.
     #[inline]
     pub fn find(&self, hash: PublicHash, end: PublicEnd) -> Option<u32> {
         let line = self.home(hash);
-        match self.lines[line].slot_of(end) {
+        match self.lines.get(line)?.slot_of(end) {
             Some(slot) => Some((line * SLOTS + slot) as u32),
             None => self.find_further(line, end),
         }
@@ -138,7 +227,9 @@ impl Records {
 
     /// Whether the home line of this hash has room.
     pub fn has_room_at(&self, hash: PublicHash) -> bool {
-        self.lines[self.home(hash)].free_slot().is_some()
+        self.lines
+            .get(self.home(hash))
+            .is_some_and(|line| line.free_slot().is_some())
     }
 
     /// Adds a mapping with this hash of its public end, which no other has, if there is room. Returns its number.
@@ -246,6 +337,7 @@ mod tests {
         fn it_does_what_a_hash_map_does(
             homes in prop::collection::vec(0u64..4, 50),
             steps in prop::collection::vec((0u8..5, 0u32..50), 0..400),
+            keeps_latest in any::<bool>(),
         ) {
             // Few homes, so that buckets are full, and the last one, too: what it has no room for is in the first one.
             let hash = |number: u32| PublicHash(homes[number as usize] << 62);
@@ -256,7 +348,7 @@ mod tests {
             };
             let ends: Vec<PublicEnd> = (0..50).map(end).collect();
             let is_first = |number: u32| ends.iter().position(|other| *other == end(number)) == Some(number as usize);
-            let (mut records, mut model) = (Records::new(34).unwrap(), HashMap::new());
+            let (mut records, mut model) = (Records::new(34, keeps_latest).unwrap(), HashMap::new());
             for (step, number) in steps {
                 // Two numbers of one end have one hash.
                 let first = ends.iter().position(|other| *other == end(number)).unwrap() as u32;
@@ -292,8 +384,8 @@ mod tests {
 
     #[test]
     fn a_mapping_takes_less_than_19_octets() {
-        let records = Records::new(1 << 20).unwrap();
+        let records = Records::new(1 << 20, false).unwrap();
         assert!((18.5..18.6).contains(&(records.octets() as f64 / f64::from(1 << 20))));
-        assert!(Records::new((1 << 30) + 1).is_err());
+        assert!(Records::new((1 << 30) + 1, false).is_err());
     }
 }

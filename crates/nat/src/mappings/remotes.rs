@@ -1,14 +1,13 @@
 //! The addresses that mappings have sent to, where only those may send (RFC 4787 §5, address-dependent filtering), or
 //! where they are distinguished from others.
 //!
-//! The latest address of each mapping is at the mapping's number, beside those of the mappings in its line: most
+//! The latest address of each mapping is beside the mappings ([`latest`](super::records::Records::latest)): most
 //! packets read no more. Those before it form a list, so that they go with the mapping, and are found by an index. As
 //! that takes time, a session has no more than [`MOST_OF_SESSION`] of them.
 
 use std::hash::{BuildHasher, Hasher};
 
-use flow::prefetch;
-use flow::slab::{OutOfMemory, Slab};
+use flow::slab::OutOfMemory;
 use foldhash::quality::FixedState;
 use zerocopy::FromZeros;
 
@@ -23,9 +22,9 @@ const LEAST_OF_SESSION: usize = 64;
 const SHARE: usize = 16;
 
 /// The address that a mapping has sent to last, for the first time.
-#[derive(Clone, Copy, FromZeros)]
+#[derive(Clone, Copy, Default, FromZeros)]
 #[repr(C)]
-struct Latest {
+pub(super) struct Latest {
     address: [u8; 4],
     /// [`NONE`](Self::NONE), [`ONLY`](Self::ONLY), [`ALL`](Self::ALL), or from [`FIRST`](Self::FIRST) on the number of
     /// the one before.
@@ -40,6 +39,11 @@ impl Latest {
     const FIRST: u32 = 2;
     /// All addresses there are count as known.
     const ALL: u32 = u32::MAX;
+
+    /// Whether all addresses count as known.
+    pub fn are_all_known(self) -> bool {
+        self.before == Self::ALL
+    }
 
     /// One more than the number of the one before; 0: there is none.
     fn link(self) -> u32 {
@@ -78,10 +82,10 @@ impl Item for Remote {
     }
 }
 
-/// The addresses of all mappings.
+/// The addresses of all mappings but for the latest of each.
 pub(super) struct Remotes {
-    /// By mapping. Without room for any, there are none.
-    latest: Slab<Latest>,
+    /// Whether the latest are kept.
+    are_kept: bool,
     /// How many mappings have a latest one.
     with_latest: usize,
     pool: Pool<Remote>,
@@ -90,13 +94,13 @@ pub(super) struct Remotes {
 }
 
 impl Remotes {
-    /// Room for `remotes` addresses of `mappings`, beside the latest of each.
+    /// Room for `remotes` addresses beside the latest of each mapping; without room for any, those are not kept either.
     ///
     /// # Errors
     /// When the memory cannot be had.
-    pub fn new(mappings: usize, remotes: usize, seed: u64) -> Result<Self, OutOfMemory> {
+    pub fn new(remotes: usize, seed: u64) -> Result<Self, OutOfMemory> {
         Ok(Self {
-            latest: Slab::new(if remotes == 0 { 0 } else { mappings })?,
+            are_kept: remotes > 0,
             with_latest: 0,
             pool: Pool::new(remotes)?,
             index: Index::new(remotes, remotes)?,
@@ -105,7 +109,7 @@ impl Remotes {
     }
 
     pub fn octets(&self) -> usize {
-        self.pool.octets() + self.index.octets() + self.latest.len() * size_of::<Latest>()
+        self.pool.octets() + self.index.octets()
     }
 
     pub fn len(&self) -> usize {
@@ -114,7 +118,7 @@ impl Remotes {
 
     /// Whether any are kept.
     pub fn are_kept(&self) -> bool {
-        !self.latest.is_empty()
+        self.are_kept
     }
 
     /// Whether a session that has `held` of them beside the latest of each mapping may have one more.
@@ -129,22 +133,11 @@ impl Remotes {
         hasher.finish()
     }
 
-    /// Asks for the line that [`has`](Self::has) reads of most mappings from this number on.
+    /// Whether the mapping whose latest address this is has sent to another one.
     #[inline]
-    pub fn prefetch(&self, mapping: usize) {
-        if self.are_kept() {
-            prefetch::nth(&self.latest, mapping);
-        }
-    }
-
-    /// Whether the mapping has sent to this address.
-    #[inline]
-    pub fn has(&self, mapping: u32, address: [u8; 4]) -> bool {
-        let Some(latest) = self.latest.get(mapping as usize) else {
-            return false;
-        };
+    pub fn has(&self, mapping: u32, latest: Latest, address: [u8; 4]) -> bool {
         latest.address == address && latest.before != Latest::NONE
-            || self.has_before(mapping, *latest, address)
+            || self.has_before(mapping, latest, address)
     }
 
     /// Whether it is one before the latest.
@@ -163,11 +156,10 @@ impl Remotes {
     }
 
     /// Adds the first address that a mapping has sent to. There is always room for it. Returns whether it is the first.
-    pub fn put_first(&mut self, mapping: u32, address: [u8; 4]) -> bool {
-        let latest = self.latest.get_mut(mapping as usize);
-        let Some(latest) = latest.filter(|latest| latest.before == Latest::NONE) else {
+    pub fn put_first(&mut self, latest: &mut Latest, address: [u8; 4]) -> bool {
+        if latest.before != Latest::NONE {
             return false;
-        };
+        }
         *latest = Latest {
             address,
             before: Latest::ONLY,
@@ -177,10 +169,7 @@ impl Remotes {
     }
 
     /// Adds an address that the mapping has not sent to, behind the first. Returns whether there was room.
-    pub fn put(&mut self, mapping: u32, address: [u8; 4]) -> bool {
-        let Some(latest) = self.latest.get_mut(mapping as usize) else {
-            return false;
-        };
+    pub fn put(&mut self, mapping: u32, latest: &mut Latest, address: [u8; 4]) -> bool {
         let Some(number) = self.pool.put(Remote {
             mapping: mapping + 1,
             address: latest.address,
@@ -198,24 +187,15 @@ impl Remotes {
     }
 
     /// From now on all addresses count as known to a mapping. Returns how many are forgotten beside the latest.
-    pub fn know_all(&mut self, mapping: u32) -> u32 {
-        let forgotten = self.forget(mapping);
-        if let Some(latest) = self.latest.get_mut(mapping as usize) {
-            latest.before = Latest::ALL;
-        }
+    pub fn know_all(&mut self, mapping: u32, latest: &mut Latest) -> u32 {
+        let forgotten = self.forget(mapping, latest);
+        latest.before = Latest::ALL;
         forgotten
     }
 
-    /// Whether all addresses count as known to a mapping.
-    pub fn are_all_known(&self, mapping: u32) -> bool {
-        let latest = self.latest.get(mapping as usize);
-        latest.is_some_and(|latest| latest.before == Latest::ALL)
-    }
-
-    /// The addresses of a mapping, the latest first.
-    pub fn of(&self, mapping: u32) -> impl Iterator<Item = [u8; 4]> {
-        let latest = self.latest.get(mapping as usize).copied();
-        let latest = latest.filter(|latest| !matches!(latest.before, Latest::NONE | Latest::ALL));
+    /// The addresses of a mapping, the latest, which is given, first.
+    pub fn of(&self, latest: Latest) -> impl Iterator<Item = [u8; 4]> {
+        let latest = Some(latest).filter(|latest| !matches!(latest.before, Latest::NONE | Latest::ALL));
         let remote = |link: u32| link.checked_sub(1).and_then(|number| self.pool.get(number));
         let first = remote(latest.map_or(0, Latest::link));
         let before = core::iter::successors(first, move |last| remote(last.next));
@@ -226,11 +206,8 @@ impl Remotes {
     }
 
     /// Forgets all addresses of a mapping. Returns how many there were beside the latest.
-    pub fn forget(&mut self, mapping: u32) -> u32 {
-        let Some(latest) = self.latest.get_mut(mapping as usize) else {
-            return 0;
-        };
-        let latest = core::mem::replace(latest, Latest::new_zeroed());
+    pub fn forget(&mut self, mapping: u32, latest: &mut Latest) -> u32 {
+        let latest = core::mem::take(latest);
         self.with_latest -= usize::from(!matches!(latest.before, Latest::NONE | Latest::ALL));
         let (mut link, mut count) = (latest.link(), 0);
         while let Some(number) = link.checked_sub(1) {

@@ -72,15 +72,14 @@ impl Mappings {
         if config.blocks > MOST_BLOCKS || !BLOCK_BITS.contains(&config.block_bits) {
             return Err(OutOfMemory { octets: usize::MAX });
         }
-        let records = Records::new(config.mappings)?;
-        let slots = records.slots() as usize;
+        let records = Records::new(config.mappings, config.remotes > 0)?;
         Ok(Self {
             by_inside: Index::new(config.mappings, 1 << 16)?,
             sessions: Slab::new(config.sessions)?,
             firsts: Slab::new(config.sessions)?,
             rates: vec![TokenLevel::default(); config.sessions].into(),
             held: HeldBlocks::new(config.blocks, config.held_blocks, config.block_bits)?,
-            remotes: Remotes::new(slots, config.remotes, config.seed)?,
+            remotes: Remotes::new(config.remotes, config.seed)?,
             ticks: Ticks::new(&config.lifetimes),
             keys: Keys::new(config.seed),
             records,
@@ -116,12 +115,13 @@ impl Mappings {
         self.records.len() + self.records.room()
     }
 
-    /// What is known of where the mapping of an endpoint is before anything was read: the first of four steps before
-    /// [`outbound_by`](Self::outbound_by), each of which is for all packets of a burst before the next one is.
+    /// What is known of where the mapping of an endpoint of a session is before anything was read: the first of four
+    /// steps before [`outbound_by`](Self::outbound_by), each of which is for all packets of a burst before the next one
+    /// is.
     #[inline]
-    pub fn seek(&self, inside: &Inside) -> Expected {
+    pub fn seek(&self, session: SessionIndex, inside: &Inside) -> Expected {
         Expected {
-            inside: self.keys.inside(inside),
+            inside: self.keys.inside(session, inside),
             ..Expected::default()
         }
     }
@@ -130,7 +130,7 @@ impl Mappings {
     #[inline]
     pub fn prefetch_index(&self, session: SessionIndex, expected: &Expected) {
         self.by_inside.prefetch(expected.inside.0);
-        flow::prefetch::nth(&self.firsts, session.index());
+        flow::prefetch::nth_far(&self.firsts, session.index());
     }
 
     /// The third step: finds where the mapping of an endpoint is, by the index, or may be made.
@@ -142,21 +142,21 @@ impl Mappings {
         let found = self
             .by_inside
             .find(expected.inside.0, |port| first.has(port as u16));
-        expected.is_found = found.is_some();
-        expected.address = u32::from_be_bytes(first.address);
-        expected.end = PublicEnd {
+        let end = PublicEnd {
             block: BlockId(first.block),
             port: found.map_or_else(|| first.nth(self.keys.port(inside)), |port| port as u16),
             protocol: inside.protocol,
         };
-        expected.public = self.keys.public(expected.end);
+        expected.public = self.keys.public(end);
+        expected.is_found = found.is_some();
+        expected.address = u32::from_be_bytes(first.address);
+        expected.end = end;
     }
 
     /// The fourth step: asks for the mapping, or for what it takes to make it.
     #[inline]
     pub fn prefetch_outbound(&self, session: SessionIndex, expected: &Expected) {
-        let line = self.records.prefetch_home(expected.public);
-        self.remotes.prefetch(line);
+        self.records.prefetch_home(expected.public);
         if !expected.is_found {
             flow::prefetch::nth_to_write(&self.sessions, session.index());
         }
@@ -171,13 +171,12 @@ impl Mappings {
     /// Asks for the lines in which [`inbound_by`](Self::inbound_by) looks for a mapping first, with this hash.
     #[inline]
     pub fn prefetch_inbound(&self, hash: PublicHash) {
-        let line = self.records.prefetch_home(hash);
-        self.remotes.prefetch(line);
+        self.records.prefetch_home(hash);
     }
 
     /// The number of the mapping of an endpoint of a session.
     pub(super) fn find_inside(&self, session: SessionIndex, inside: &Inside) -> Option<u32> {
-        let (number, ..) = self.find_anywhere(self.keys.inside(inside), session, inside)?;
+        let (number, ..) = self.find_anywhere(self.keys.inside(session, inside), session, inside)?;
         Some(number)
     }
 
@@ -228,6 +227,12 @@ impl Mappings {
         self.records.find(self.keys.public(end), end)
     }
 
+    /// Whether a mapping has sent to an address, as far as that is kept.
+    #[inline]
+    pub(super) fn has_sent_to(&self, number: u32, remote: [u8; 4]) -> bool {
+        self.remotes.has(number, self.records.latest(number), remote)
+    }
+
     /// Whose a mapping is.
     pub(super) fn session_of(&self, mapping: &Mapping) -> Option<SessionIndex> {
         let held = self.held.pool.get(self.held.number(mapping.block())?)?;
@@ -248,7 +253,7 @@ impl Mappings {
         segment: Segment,
         now: Nanos,
     ) -> Result<Outbound, Refusal> {
-        let mut expected = self.seek(&inside);
+        let mut expected = self.seek(session, &inside);
         self.expect(&mut expected, session, &inside);
         self.outbound_by(&expected, (session, &inside), remote, segment, now)
     }
@@ -271,7 +276,7 @@ impl Mappings {
             && mapping.is_live(tick)
         {
             if mapping.keeps_remotes()
-                && !self.remotes.has(number, remote)
+                && !self.has_sent_to(number, remote)
                 && !self.add_remote(number, session, Senders::of(mapping.rest), remote)
             {
                 self.stats.refused[Refusal::TableFull as usize] += 1;
@@ -373,7 +378,8 @@ impl Mappings {
         let number = self.records.put(self.keys.public(end), &mapping)?;
         self.held.map_port(plan.held, protocol, plan.offset);
         let port = end.port.into();
-        self.by_inside.insert(self.keys.inside(&plan.inside).0, port);
+        self.by_inside
+            .insert(self.keys.inside(session, &plan.inside).0, port);
         if let Some(owner) = self.sessions.get_mut(session.index()) {
             owner.mappings += 1;
             owner.used[protocol as usize] += 1;
@@ -401,20 +407,25 @@ impl Mappings {
         senders: Senders,
         remote: [u8; 4],
     ) -> bool {
-        if self.remotes.put_first(number, remote) {
+        let Some(latest) = self.records.latest_mut(number) else {
+            return false;
+        };
+        if self.remotes.put_first(latest, remote) {
             return true;
         }
         let Some(owner) = self.sessions.get_mut(session.index()) else {
             return false;
         };
-        if self.remotes.has_room(owner.remotes) && self.remotes.put(number, remote) {
+        if self.remotes.has_room(owner.remotes) && self.remotes.put(number, latest, remote) {
             owner.remotes += 1;
             return true;
         }
         if senders == Senders::SentTo {
             return false;
         }
-        owner.remotes = owner.remotes.saturating_sub(self.remotes.know_all(number));
+        owner.remotes = owner
+            .remotes
+            .saturating_sub(self.remotes.know_all(number, latest));
         true
     }
 
@@ -432,19 +443,19 @@ impl Mappings {
             return;
         };
         let protocol = mapping.protocol();
-        let hash = self.keys.inside(&mapping.inside());
-        self.by_inside.remove(hash.0, mapping.port.into());
-        self.records.take(self.keys.public(mapping.end()), number);
         let session = self.session_of(&mapping);
+        if let Some(session) = session {
+            let hash = self.keys.inside(session, &mapping.inside());
+            self.by_inside.remove(hash.0, mapping.port.into());
+        }
+        self.records.take(self.keys.public(mapping.end()), number);
         if let Some((held, block)) = self.held.of_id(mapping.block()) {
             let offset = mapping.port.wrapping_sub(block.first);
             self.held.free(held, protocol, offset, tick);
         }
-        let remotes = if mapping.keeps_remotes() {
-            self.remotes.forget(number)
-        } else {
-            0
-        };
+        let latest = self.records.latest_mut(number);
+        let latest = latest.filter(|_| mapping.keeps_remotes());
+        let remotes = latest.map_or(0, |latest| self.remotes.forget(number, latest));
         let owner = session.and_then(|session| self.sessions.get_mut(session.index()));
         if let Some(owner) = owner {
             owner.mappings = owner.mappings.saturating_sub(1);
@@ -497,7 +508,7 @@ impl Mappings {
             self.stats.unsolicited += 1;
             return Err(Unsolicited::NoMapping);
         };
-        let is_unsolicited = mapping.keeps_remotes() && !self.remotes.has(number, remote);
+        let is_unsolicited = mapping.keeps_remotes() && !self.has_sent_to(number, remote);
         if is_unsolicited {
             self.note_unsolicited(&mapping)?;
         } else {
@@ -518,7 +529,7 @@ impl Mappings {
         let found = self.records.find(hash, end);
         let found = found.and_then(|number| Some((number, self.records.get(number)?)));
         found.is_none_or(|(number, mapping)| {
-            !mapping.keeps_remotes() || mapping.filters() || self.remotes.has(number, remote)
+            !mapping.keeps_remotes() || mapping.filters() || self.has_sent_to(number, remote)
         })
     }
 
@@ -543,7 +554,7 @@ impl Mappings {
         inside: &Inside,
         now: Nanos,
     ) -> Option<([u8; 4], u16)> {
-        let (_, mapping, public) = self.find_anywhere(self.keys.inside(inside), session, inside)?;
+        let (_, mapping, public) = self.find_anywhere(self.keys.inside(session, inside), session, inside)?;
         mapping.is_live(ticks(now)).then_some((public, mapping.port))
     }
 

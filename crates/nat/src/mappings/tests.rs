@@ -90,7 +90,7 @@ impl Mappings {
             assert_eq!(self.find_inside(session, &inside), Some(number));
             assert_eq!(self.find_public(mapping.end()), Some(number));
             let (held, block) = self.held.of_id(mapping.block()).expect("it");
-            let anywhere = self.find_anywhere(self.keys.inside(&inside), session, &inside);
+            let anywhere = self.find_anywhere(self.keys.inside(session, &inside), session, &inside);
             let public = anywhere.expect("a mapping of its session").2;
             assert_eq!((block.session(), block.address), (session, public));
             let offset = block.offset(mapping.port).expect("a port of the block");
@@ -98,7 +98,7 @@ impl Mappings {
             let sums = by_session.entry(session.0).or_default();
             sums.0 += 1;
             sums.1[inside.protocol as usize] += 1;
-            let own = self.remotes.of(number).count();
+            let own = self.remotes.of(self.records.latest(number)).count();
             assert!(own == 0 || mapping.keeps_remotes());
             sums.2 += own.saturating_sub(1) as u32;
             remotes += own;
@@ -601,5 +601,30 @@ fn sizes_that_cannot_be_had_are_refused() {
     let mut table = table_of(&none, policy(), 1);
     assert_eq!(table.udp(1, Nanos::ZERO), Err(Refusal::TableFull));
     table.age(Nanos::from_secs(9));
+    table.check();
+}
+
+/// Sessions of several address spaces may have one address, and send from one port.
+#[test]
+fn one_endpoint_of_many_sessions_does_not_fill_one_place_of_the_index() {
+    let sessions = 512;
+    let config = MappingsConfig {
+        mappings: 4_096,
+        sessions,
+        blocks: sessions as u32,
+        held_blocks: sessions,
+        remotes: 0,
+        ..config()
+    };
+    let mut table = Mappings::new(&config).unwrap();
+    for number in 0..sessions as u32 {
+        let (session, (id, block)) = (SessionIndex(number), block(number, 4));
+        table.set_session(session, policy());
+        table.grant(session, id, block, Nanos::ZERO).unwrap();
+        let inside = inside(123, Protocol::Udp);
+        let sent = table.outbound(session, inside, REMOTE, Segment::Within, Nanos::ZERO);
+        assert!(sent.is_ok(), "{sent:?}");
+    }
+    assert_eq!(table.by_inside.passed(), 0);
     table.check();
 }

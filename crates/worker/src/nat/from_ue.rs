@@ -71,7 +71,7 @@ impl NatStage {
                 has_inside,
                 inside,
                 session,
-                expected: self.mappings.seek(&inside),
+                expected: self.mappings.seek(session, &inside),
             });
         }
         self.look_ahead(&mut departures);

@@ -299,7 +299,7 @@ impl World {
                 let number = table.find_inside(session, inside).unwrap();
                 assert_eq!(u64::from(table.records.get(number).unwrap().until), entry.until);
                 let known = entry.remotes.iter().flatten().rev().copied();
-                assert!(table.remotes.of(number).eq(known));
+                assert!(table.remotes.of(table.records.latest(number)).eq(known));
             }
             assert_eq!(table.stats().mappings, model.entries.len());
             for (session, owner) in &model.owners {

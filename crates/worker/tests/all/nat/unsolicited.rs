@@ -290,6 +290,26 @@ fn fragments_count_as_their_first_one() {
     }
 }
 
+/// A datagram whose first fragment is lost is not answered: the others make no destination known.
+#[test]
+fn a_datagram_in_fragments_makes_its_destination_known_by_the_first_one() {
+    for (order, counted) in [(&[0, 1][..], 1), (&[1, 0], 1), (&[1], 0)] {
+        let mut case = Case::new(NEITHER);
+        let pieces = fragments((UE, 1_000), (ROUTER, 9));
+        let sent: usize = order
+            .iter()
+            .map(|piece| case.world.send(0, &in_tunnel(&pieces[*piece])).len())
+            .sum();
+        assert_eq!(sent, order.len());
+        assert_eq!(
+            (case.receives(ROUTER), case.counted()),
+            (None, counted),
+            "{order:?}"
+        );
+        case.world.assert_conserved();
+    }
+}
+
 #[test]
 fn pings_are_answered_by_whom_they_were_sent_to() {
     let mut case = Case::new(NEITHER);

@@ -1,0 +1,71 @@
+//! The comparison of the numbers of one cache line with another number, all at once.
+//!
+//! Its unsafe code is the use of SSE2, which the compiler does not come upon by itself here.
+
+#![allow(unsafe_code)]
+
+/// Numbers of 32 bits in a line.
+pub const LANES: usize = 16;
+
+/// The lanes that have the bits of `mask` as `wanted` has them, bit n for lane n.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+pub fn matching(lanes: &[u32; LANES], wanted: u32, mask: u32) -> u32 {
+    // SAFETY: every x86-64 processor has SSE2.
+    unsafe { matching_sse2(lanes, wanted, mask) }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "sse2")]
+#[inline]
+fn matching_sse2(lanes: &[u32; LANES], wanted: u32, mask: u32) -> u32 {
+    use core::arch::x86_64::{
+        _mm_and_si128, _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set_epi64x,
+        _mm_set1_epi32,
+    };
+    let mask_all = _mm_set1_epi32(mask.cast_signed());
+    let wanted_all = _mm_set1_epi32((wanted & mask).cast_signed());
+    let fours: [[i64; 2]; 4] = zerocopy::transmute!(*lanes);
+    let [a, b, c, d] = fours.map(|[low, high]| {
+        let four = _mm_set_epi64x(high, low);
+        _mm_cmpeq_epi32(_mm_and_si128(four, mask_all), wanted_all)
+    });
+    let equal = _mm_packs_epi16(_mm_packs_epi32(a, b), _mm_packs_epi32(c, d));
+    _mm_movemask_epi8(equal).cast_unsigned()
+}
+
+/// The lanes that have the bits of `mask` as `wanted` has them, bit n for lane n.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[inline(always)]
+pub fn matching(lanes: &[u32; LANES], wanted: u32, mask: u32) -> u32 {
+    matching_scalar(lanes, wanted, mask)
+}
+
+/// The scalar twin of `matching`.
+#[cfg(any(test, miri, not(target_arch = "x86_64")))]
+fn matching_scalar(lanes: &[u32; LANES], wanted: u32, mask: u32) -> u32 {
+    let equal = |other: u32| u32::from((other ^ wanted) & mask == 0);
+    (0..)
+        .zip(lanes)
+        .fold(0, |found, (lane, &other)| found | equal(other) << lane)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_vector_search_agrees_with_the_scalar_one(
+            lanes in prop::array::uniform16(prop_oneof![0u32..4, any::<u32>(), 0xffff_fff0u32..]),
+            other in prop_oneof![0u32..4, any::<u32>()],
+            mask in prop_oneof![Just(0), Just(u32::MAX), Just(0xfffe_0000), any::<u32>()],
+        ) {
+            for wanted in lanes.into_iter().chain([other]) {
+                prop_assert_eq!(matching(&lanes, wanted, mask), matching_scalar(&lanes, wanted, mask));
+            }
+        }
+    }
+}
