@@ -15,8 +15,9 @@ use crate::config::Config;
 /// packets are reported beside octets (MNOP), quotas lose their validity (VTIME); applications are known by the flow
 /// descriptions of PFDs (PFDM, PFDE); what a used-up quota stops may go another way (QUOAC), or its own if it is exempt
 /// (QUASF); charging is paused, and nodes upstream are notified of it (NSPOC); HTTP is redirected to URLs (TREU);
-/// packets go to the CP function to wait there, and come back (BUCP).
-const ALWAYS: [Features; 21] = [
+/// packets go to the CP function to wait there, and come back (BUCP); packets are marked for L4S on behalf of the RAN
+/// (EML4S).
+const ALWAYS: [Features; 22] = [
     Features::BUCP,
     Features::FTUP,
     Features::EMPU,
@@ -38,6 +39,7 @@ const ALWAYS: [Features; 21] = [
     Features::PFDM,
     Features::PFDE,
     Features::TREU,
+    Features::EML4S,
 ];
 
 /// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP), traffic is steered
@@ -158,6 +160,7 @@ mod tests {
             (Features::DDDS, true, false, false),
             (Features::CIOT, true, false, false),
             (Features::NSPOC, true, true, true),
+            (Features::EML4S, true, false, false),
         ] {
             assert_eq!(has(Interfaces::N4, feature), on_n4, "{feature:?}");
             assert_eq!(has(Interfaces::SXA, feature), on_sxa, "{feature:?}");
@@ -191,7 +194,7 @@ mod tests {
         let mandatory = Features::FTUP | Features::EMPU;
         let usage = Features::MNOP | Features::VTIME | Features::CIOT | Features::TREU | Features::BUCP;
         let quotas = Features::QUOAC | Features::QUASF | Features::NSPOC;
-        let all = mandatory | downlink | sessions | node | usage | quotas;
+        let all = mandatory | downlink | sessions | node | usage | quotas | Features::EML4S;
         assert_eq!(always, all.bits());
         config.sessions.pools.push(session::Pool {
             name: "a".into(),

@@ -212,6 +212,9 @@ fn out_of_sight(traced: &Traced) -> Option<&'static str> {
     if traced.translation.is_some() {
         return Some("its flow is translated (NAT)");
     }
+    if traced.is_congested {
+        return Some("it is marked for congestion in the RAN, of which the interpreter does not know");
+    }
     match traced.end {
         TracedEnd::HandedOver(_) => Some("its owner decides about it"),
         TracedEnd::Consumed => Some("it has done its work here"),
@@ -439,6 +442,7 @@ mod tests {
             place: None,
             translation: None,
             is_yellow: false,
+            is_congested: false,
             is_answer: false,
             is_own: false,
             borrowed_ports: false,

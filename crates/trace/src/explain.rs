@@ -658,6 +658,7 @@ fn headers(was: &Parsed, is: &Parsed) -> Vec<String> {
     };
     changed("TTL", old.ttl.to_string(), new.ttl.to_string());
     changed("DSCP", (old.tos >> 2).to_string(), (new.tos >> 2).to_string());
+    changed("ECN", (old.tos & 3).to_string(), (new.tos & 3).to_string());
     let end = |address: IpAddr, port: u16| format!("{address} port {port}");
     changed(
         "source",

@@ -17,6 +17,7 @@ mod general_case;
 pub(crate) mod marking;
 pub(crate) mod mss_clamping;
 mod qer_enforcement;
+pub(crate) mod ran_congestion;
 mod relay;
 
 use flow::meter::Colour;

@@ -249,6 +249,10 @@ stats! {
     /// Duplicates for which there was no buffer or no neighbour, or which were too long and may not leave in fragments.
     /// One that finds no buffers for its fragments is `duplicated`, and dropped.
     duplicates_lost,
+    /// Packets that said how congested the RAN is for a QoS flow that is marked for it.
+    congestion_reports,
+    /// Packets that left with the mark of congestion in the RAN.
+    congestion_marks,
     /// ICMP errors to the senders of discarded user packets; they count in `originated`, too.
     icmp_errors,
     /// Resets of TCP, redirections of HTTP and answers of DNS to the senders of packets that access lists deny; they

@@ -29,6 +29,7 @@ pub(super) fn create(qer: &CreateQer<'_>) -> Result<Qer, Reject> {
             averaging_window: qer.averaging_window.map(|window| window.0),
             packet_rates: qer.packet_rate.map(packet_rates::rates),
             reports_rate: qer.qer_control_indications.is_some_and(packet_rates::reports),
+            marks_l4s: qer.qer_indications.is_some_and(marks_l4s),
         }
         .into(),
     })
@@ -64,6 +65,9 @@ pub(super) fn update(qer: &UpdateQer<'_>) -> Result<QerUpdate, Reject> {
         reports_rate: qer
             .qer_control_indications
             .map(|sent| sent.value().is_some_and(packet_rates::reports)),
+        marks_l4s: qer
+            .qer_indications
+            .map(|sent| sent.value().is_some_and(marks_l4s)),
     })
 }
 
@@ -71,6 +75,11 @@ pub(super) fn update(qer: &UpdateQer<'_>) -> Result<QerUpdate, Reject> {
 /// §5.2.2.3).
 fn service_class(sent: ie::DlFlowLevelMarking) -> Option<u8> {
     sent.service_class_indicator.map(|[class, _]| class)
+}
+
+/// Whether packets are marked for L4S on behalf of the RAN (TS 29.244 §5.38.1).
+fn marks_l4s(sent: ie::QerIndications) -> bool {
+    sent.contains(ie::QerIndications::EML4S)
 }
 
 fn gate(closed: bool) -> Gate {

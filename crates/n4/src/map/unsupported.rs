@@ -106,7 +106,8 @@ pub(super) fn update_urr(urr: &UpdateUrr<'_>) -> Result<(), Reject> {
     )
 }
 
-/// Marks of downlink flows by DSCP, which a TDF makes (TS 29.244 §5.4.5), and multicast QoS flows.
+/// Marks of downlink flows by DSCP, which a TDF makes (TS 29.244 §5.4.5), multicast QoS flows, and marks of PDU sets
+/// and of data bursts (§5.38.3 to §5.38.5 of Release 19).
 pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<(), Reject> {
     refuse_rule(
         Reject::rule(QerId(qer.qer_id.0)),
@@ -116,7 +117,7 @@ pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<(), Reject> {
                 IeType::DL_FLOW_LEVEL_MARKING,
             ),
             (
-                qer.qer_indications.is_some_and(numbers_packets),
+                qer.qer_indications.is_some_and(marks_otherwise),
                 IeType::QER_INDICATIONS,
             ),
         ],
@@ -126,10 +127,16 @@ pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<(), Reject> {
 pub(super) fn update_qer(qer: &UpdateQer<'_>) -> Result<(), Reject> {
     refuse_rule(
         Reject::rule(QerId(qer.qer_id.0)),
-        &[(
-            value(qer.dl_flow_level_marking).is_some_and(marks_by_dscp),
-            IeType::DL_FLOW_LEVEL_MARKING,
-        )],
+        &[
+            (
+                value(qer.dl_flow_level_marking).is_some_and(marks_by_dscp),
+                IeType::DL_FLOW_LEVEL_MARKING,
+            ),
+            (
+                value(qer.qer_indications).is_some_and(marks_otherwise),
+                IeType::QER_INDICATIONS,
+            ),
+        ],
     )
 }
 
@@ -162,8 +169,16 @@ fn marks_by_dscp(sent: DlFlowLevelMarking) -> bool {
     sent.tos_traffic_class.is_some()
 }
 
-fn numbers_packets(sent: QerIndications) -> bool {
-    sent.contains(QerIndications::IQFISN)
+fn marks_otherwise(sent: QerIndications) -> bool {
+    [
+        QerIndications::IQFISN,
+        QerIndications::EDBMI,
+        QerIndications::PDUSM,
+        QerIndications::DBSMI,
+        QerIndications::TNBMI,
+    ]
+    .into_iter()
+    .any(|mark| sent.contains(mark))
 }
 
 fn reports_size(sent: MtEdtControlInformation) -> bool {

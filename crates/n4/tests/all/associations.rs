@@ -38,7 +38,8 @@ const FEATURES: UpFunctionFeatures = UpFunctionFeatures::FTUP
     .union(UpFunctionFeatures::QUOAC)
     .union(UpFunctionFeatures::QUASF)
     .union(UpFunctionFeatures::NSPOC)
-    .union(UpFunctionFeatures::BUCP);
+    .union(UpFunctionFeatures::BUCP)
+    .union(UpFunctionFeatures::EML4S);
 
 #[test]
 fn an_association_setup_response_has_the_node_and_its_features() {

@@ -5,7 +5,7 @@ use crate::support;
 
 use pfcp::ie::{Cause, FailedRuleId};
 use pfcp::{IeType, ie};
-use rules::model::{DestinationInterface, FarId, ForwardingParameters, PdrId};
+use rules::model::{self, DestinationInterface, FarId, ForwardingParameters, PdrId};
 
 use support::wire::*;
 use support::*;
@@ -255,6 +255,49 @@ fn null_lengths_remove_what_a_rule_may_be_without() {
     let pdr = rules.pdr(PdrId(1)).unwrap();
     assert_eq!(pdr.outer_header_removal, None);
     assert!(pdr.urrs.is_empty() && pdr.qers.is_empty());
+}
+
+/// TS 29.244 (Release 19) §5.38.1, §8.2.216.
+#[test]
+fn marks_for_l4s_come_and_go_and_other_indications_are_refused() {
+    let indications = |flags: u8| ie(319, [flags]);
+    let mut world = World::associated();
+    let mut session = plain_session(1, UE);
+    session.push(create_qer(&[qer_id(2), gate(0, 0), qfi(9), indications(0x04)]));
+    let seid = world.ask(50, Some(0), &session).up_seid();
+    let marks = |world: &World| {
+        let qer = world.only_session().rules().qer(model::QerId(2)).unwrap();
+        qer.optional.marks_l4s
+    };
+    assert!(marks(&world));
+    let update = |ies: &[Octets]| group(14, &[&[qer_id(2)], ies].concat());
+    // What is not in an update stays.
+    world
+        .ask(52, Some(seid), &[update(&[gate(1, 0)])])
+        .assert_accepted();
+    assert!(marks(&world));
+    for (sent, marked) in [
+        (indications(0), false),
+        (indications(4), true),
+        (null(319), false),
+    ] {
+        world.ask(52, Some(seid), &[update(&[sent])]).assert_accepted();
+        assert_eq!(marks(&world), marked);
+    }
+    let refused = because(
+        Cause::RULE_CREATION_MODIFICATION_FAILURE,
+        Some(IeType::QER_INDICATIONS),
+    );
+    for flag in [0x01, 0x02, 0x08, 0x10, 0x20] {
+        let reply = world.ask(52, Some(seid), &[update(&[indications(4 | flag)])]);
+        let rule = Some(FailedRuleId::Qer(ie::QerId(2)));
+        assert_eq!((reply.verdict(), reply.failed_rule()), (refused, rule), "{flag}");
+        let new = group(7, &[qer_id(3), gate(0, 0), indications(flag)]);
+        let reply = world.ask(52, Some(seid), &[new]);
+        let rule = Some(FailedRuleId::Qer(ie::QerId(3)));
+        assert_eq!((reply.verdict(), reply.failed_rule()), (refused, rule), "{flag}");
+    }
+    assert!(!marks(&world));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::fmt::Write;
 pub(super) type Reading<T> = fn(&T) -> u64;
 
 /// The most series of one text; what exceeds it is left out, and counted.
-pub const MOST_SERIES: usize = 20_000;
+pub const MOST_SERIES: usize = 24_000;
 /// The most characters of a value of a label.
 const LONGEST_VALUE: usize = 255;
 

@@ -252,6 +252,8 @@ static COUNTS: &[WorkerCount] = &[
     count("mirrors_lost", "sluice_worker_mirrored_lost_packets", "Copies for a mirror that were not made for want of a buffer."),
     count("duplicated", "sluice_worker_duplicated_packets", "Duplicates of packets of FARs that duplicate."),
     count("duplicates_lost", "sluice_worker_duplicated_lost_packets", "Duplicates that were not made."),
+    count("congestion_reports", "sluice_worker_ran_congestion_reports", "Packets in which the RAN told the congestion of a QoS flow that is marked for L4S."),
+    count("congestion_marks", "sluice_worker_ran_congestion_marked_packets", "Packets that left with the ECN mark of congestion in the RAN."),
     count("icmp_errors", "sluice_worker_icmp_errors", "ICMP errors sent to the senders of discarded user packets."),
     count("denials_answered", "sluice_worker_denials_answered", "Resets, redirections and DNS answers sent to the senders of packets that access lists deny."),
     count("fragmented", "sluice_worker_fragmented_packets", "Packets that left in fragments."),

@@ -36,6 +36,7 @@ groups! {
         158 C paging_policy_indicator: Edit<PagingPolicyIndicator>,
         157 O averaging_window: Edit<AveragingWindow>,
         251 C qer_control_indications: Edit<QerControlIndications>,
+        319 C qer_indications: Edit<QerIndications>,
     }
 
     /// Remove QER.

@@ -280,6 +280,7 @@ growing_flags! {
         EPPPI = 11/4 "Enhanced provisioning of Paging Policy Indicators",
         RATP = 11/5 "Redirection to ports",
         UPIDP = 11/6 "User plane inactivity detection per PDR",
+        EML4S = 12/8 "ECN marking for L4S",
         PAPFD = 15/7 "Partial acceptance of PFDs",
     }
     /// What the CP function can do, as far as it concerns the UP function.

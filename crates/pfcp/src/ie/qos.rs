@@ -36,9 +36,14 @@ flags! {
     QerControlIndications = 251, "§8.2.174" {
         RCSR = 0x01 "Report the rate control status when the session ends",
     }
-    /// Flags of a QER for MBS.
+    /// What else is done with the packets of a QER.
     QerIndications = 319, "§8.2.216" {
         IQFISN = 0x01 "Insert the DL MBS QFI Sequence Number",
+        EDBMI = 0x02 "Mark the end of a data burst",
+        EML4S = 0x04 "Mark ECN for L4S",
+        PDUSM = 0x08 "Mark PDU sets",
+        DBSMI = 0x10 "Mark the size of a data burst",
+        TNBMI = 0x20 "Mark the time to the next data burst",
     }
     /// Why a report about a GTP-U path is made.
     QosReportTrigger = 237, "§8.2.165" {

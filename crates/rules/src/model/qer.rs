@@ -88,6 +88,8 @@ pub struct OptionalRates {
     pub packet_rates: Option<PacketRates>,
     /// What is left of them is reported when the session is released (RCSR, TS 29.244 §8.2.174).
     pub reports_rate: bool,
+    /// Packets of scalable senders are marked by what the RAN reports of congestion (EML4S, TS 29.244 §5.38.1).
+    pub marks_l4s: bool,
 }
 
 impl Absent for OptionalRates {
@@ -96,6 +98,7 @@ impl Absent for OptionalRates {
         averaging_window: None,
         packet_rates: None,
         reports_rate: false,
+        marks_l4s: false,
     };
 }
 

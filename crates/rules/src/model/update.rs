@@ -251,6 +251,8 @@ pub struct QerUpdate {
     pub packet_rates: Edit<PacketRates>,
     /// RCSR of the QER Control Indications.
     pub reports_rate: Option<bool>,
+    /// EML4S of the QER Indications.
+    pub marks_l4s: Option<bool>,
 }
 
 impl QerUpdate {
@@ -269,6 +271,7 @@ impl QerUpdate {
             averaging_window: Edit::Keep,
             packet_rates: Edit::Keep,
             reports_rate: None,
+            marks_l4s: None,
         }
     }
 
@@ -293,6 +296,7 @@ impl QerUpdate {
         self.averaging_window.apply(&mut optional.averaging_window);
         self.packet_rates.apply(&mut optional.packet_rates);
         replace(&mut optional.reports_rate, self.reports_rate);
+        replace(&mut optional.marks_l4s, self.marks_l4s);
         qer.optional = optional.into();
     }
 }

@@ -347,6 +347,7 @@ pub(super) fn any_qer() -> BoxedStrategy<Qer> {
                     averaging_window,
                     packet_rates,
                     reports_rate: false,
+                    marks_l4s: false,
                 }
                 .into(),
                 ..Qer::new(QerId(0))
@@ -697,6 +698,7 @@ impl Edited {
                 averaging_window: qer.optional.averaging_window.map_or(Edit::Clear, Edit::Set),
                 packet_rates: qer.optional.packet_rates.map_or(Edit::Clear, Edit::Set),
                 reports_rate: Some(qer.optional.reports_rate),
+                marks_l4s: Some(qer.optional.marks_l4s),
             }),
             Self::Pdr(pdr) => {
                 if rules.pdr(pdr.id).is_some() {

@@ -51,7 +51,7 @@ impl Kind {
     /// Which content that version has: one more whenever it changes before it is released.
     const fn revision(self) -> u8 {
         match self {
-            Kind::Session => 5,
+            Kind::Session => 6,
             Kind::Application => 1,
             Kind::Association | Kind::Node | Kind::Response => 0,
         }

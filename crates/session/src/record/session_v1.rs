@@ -21,15 +21,15 @@ pub(super) fn encode(record: &SessionRecord, frame: Frame<'_>) -> Result<Vec<u8>
     postcard::to_allocvec(&body).map_err(|_| RecordError::Malformed("session"))
 }
 
-/// The revision of the content in which no FAR chose public addresses: it ended before that.
-const WITHOUT_CHOICES: u8 = 4;
-/// No choices, as they are written.
-const NO_CHOICES: [u8; 1] = [0];
+/// The revision of the content in which no QER marked packets for L4S: it ended before that.
+const WITHOUT_L4S: u8 = 5;
+/// No such QERs, as they are written.
+const NO_L4S: [u8; 1] = [0];
 
 /// Reads a session, of the newest revision or the one before.
 pub(super) fn decode(octets: &[u8], revision: u8, frame: Frame<'_>) -> Result<SessionRecord, RecordError> {
     let octets = match revision {
-        WITHOUT_CHOICES => Cow::Owned([octets, &NO_CHOICES].concat()),
+        WITHOUT_L4S => Cow::Owned([octets, &NO_L4S].concat()),
         _ => Cow::Borrowed(octets),
     };
     read(&octets, frame)

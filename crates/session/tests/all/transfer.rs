@@ -290,6 +290,18 @@ fn what_is_left_of_packet_rates_goes_along_by_date() {
 }
 
 #[test]
+fn marks_for_l4s_go_along() {
+    let (mut first, mut second, mut changes) = (World::new(1), World::new(1), session(UE));
+    changes.create_qers = vec![Qer::new(QerId(1)), Qer::new(QerId(2))];
+    changes.create_qers[1].optional.get_or_insert_default().marks_l4s = true;
+    let seid = first.establish(1, changes).unwrap().seid;
+    let record = export(&mut first, seid, Export::Take).unwrap();
+    import(&mut second, &sent(&record, 60)).unwrap();
+    let marks = |qer: usize| second.fleet.images()[0].rules.qers()[qer].optional.marks_l4s;
+    assert!(!marks(0) && marks(1));
+}
+
+#[test]
 fn counts_of_dropped_packets_that_are_reported_go_along() {
     let mut first = World::new(1);
     let mut changes = session(UE);
@@ -756,10 +768,10 @@ fn kept_session() -> SessionRecord {
 fn records_of_the_revision_before_are_read() {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/tests/records/session_v1_revision_4.bin"
+        "/tests/records/session_v1_revision_5.bin"
     );
     let kept = std::fs::read(path).unwrap();
-    assert_eq!(kept[5], 4);
+    assert_eq!(kept[5], 5);
     let network = network();
     let (read, rest) = Record::decode(&kept, frame(&network, &WallClock::starting(STARTED))).unwrap();
     assert_eq!((read, rest), (Record::Session(Box::new(kept_session())), &[][..]));

@@ -18,6 +18,8 @@ pub(crate) struct Outcome {
     pub copied: Batch<CopyRequest>,
     /// Packets above their guaranteed rates: bit n is index n.
     pub yellow: u64,
+    /// Packets that are marked for congestion in the RAN, likewise.
+    pub congested: u64,
 }
 
 impl Outcome {
@@ -29,6 +31,7 @@ impl Outcome {
             discarded: Batch::new(),
             copied: Batch::new(),
             yellow: 0,
+            congested: 0,
         }
     }
 }

@@ -68,7 +68,8 @@ pub(super) fn can_leave(slot: &Slot, can: &Capabilities, network: &NetworkNeeds<
     }
     // SYNs may come in by any instance.
     let can_clamp = !network.clamps || can.actions.contains(Actions::CLAMP_MSS);
-    match can_clamp && is_within(image, can) {
+    let marks_l4s = image.rules.qers().iter().any(|qer| qer.optional.marks_l4s);
+    match can_clamp && !marks_l4s && is_within(image, can) {
         true => Ok(()),
         false => Err(Stays::Capability),
     }

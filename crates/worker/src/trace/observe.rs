@@ -321,6 +321,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             place: self.place_of(index),
             translation: self.translation(index),
             is_yellow: self.burst.outcome.yellow >> index & 1 == 1,
+            is_congested: self.burst.outcome.congested >> index & 1 == 1,
             is_answer: head.ingress.is_answer(),
             is_own: head.ingress.is_own(),
             borrowed_ports: descriptor.flags.any(PacketFlags::RESOLVED),

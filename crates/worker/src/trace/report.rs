@@ -296,6 +296,8 @@ pub struct Traced {
     pub translation: Option<TracedTranslation>,
     /// It is beyond its guaranteed rates.
     pub is_yellow: bool,
+    /// It leaves with the mark of congestion in the RAN.
+    pub is_congested: bool,
     /// It is the response to a redirected UE.
     pub is_answer: bool,
     /// It is a message of this node to the UE.

@@ -239,9 +239,16 @@ impl<I: Io> Worker<I> {
                 &self.sessions.blocks,
             );
         }
+        let heeds_congestion = !self.ran_congestion.is_empty();
+        if heeds_congestion {
+            self.read_congestion();
+        }
         self.apply_rules(flags, now);
         if let Some(nat) = &mut self.nat {
             nat.translate(&mut self.burst, &mut self.sessions.blocks);
+        }
+        if heeds_congestion {
+            self.mark_congestion();
         }
         self.end_stage(Stage::ApplyRules, packets, &mut clock);
         self.send(source, now);
@@ -469,11 +476,31 @@ impl<I: Io> Worker<I> {
         decided
     }
 
+    /// What packets say of congestion in the RAN, as they were received.
+    #[cold]
+    fn read_congestion(&mut self) {
+        let burst = &mut self.burst;
+        let descriptors = &mut burst.descriptors[..burst.packets.len()];
+        self.ran_congestion
+            .read_reports(&burst.packets, descriptors, &self.sessions, &mut self.stats);
+    }
+
+    /// Marks packets that leave, by what was said of congestion in the RAN.
+    #[cold]
+    fn mark_congestion(&mut self) {
+        let burst = &mut self.burst;
+        let descriptors = &burst.descriptors[..burst.packets.len()];
+        let blocks = &self.sessions.blocks;
+        burst.outcome.congested =
+            self.ran_congestion
+                .mark(&mut burst.packets, descriptors, blocks, &mut self.stats);
+    }
+
     /// Stage `apply_rules`, with what follows for packets that wait, are redirected, or open TCP connections.
     #[inline]
     fn apply_rules(&mut self, flags: PacketFlags, now: Nanos) {
         let burst = &mut self.burst;
-        burst.outcome.yellow = 0;
+        (burst.outcome.yellow, burst.outcome.congested) = (0, 0);
         let (blocks, images) = self.sessions.split();
         let state = &mut self.apply_rules;
         let mut stage = ApplyRules {

@@ -10,6 +10,7 @@ use transport::Adjacencies;
 
 use crate::access_counts::{AccessCount, AccessCounts};
 use crate::apply_rules::context::ApplyRulesState;
+use crate::apply_rules::ran_congestion::RanCongestion;
 use crate::burst::Burst;
 use crate::control_channel::drain::Drains;
 use crate::control_channel::event_queue::EventQueue;
@@ -63,6 +64,8 @@ pub struct Worker<I: Io> {
     /// Where the network has pools of public addresses.
     pub(super) nat: Option<Box<NatStage>>,
     pub(super) apply_rules: ApplyRulesState,
+    /// The QoS flows that are marked on behalf of the RAN.
+    pub(super) ran_congestion: RanCongestion,
     pub(super) tables: ForwardingTables,
     pub(super) copies: Copies<I::Buf>,
     pub(super) fragmenter: Fragmenter<I::Buf>,
@@ -178,6 +181,7 @@ impl<I: Io> Worker<I> {
             flows,
             slow_path: SlowPath::new(&config)?,
             nat: NatStage::new(&config)?,
+            ran_congestion: RanCongestion::default(),
             apply_rules: ApplyRulesState::new(
                 (config.shared_meters, &config.network),
                 config.relays,

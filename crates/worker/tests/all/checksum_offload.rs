@@ -13,7 +13,7 @@ use rules::SessionRules;
 use rules::image::{ImmediateActions, SessionChange};
 use rules::model::{
     ApplyAction, DestinationInterface, Edit, FTeid, FarId, FarUpdate, ForwardingParameters,
-    ForwardingParametersUpdate, OuterHeaderCreation, OuterHeaderKind, Pdi, SourceInterface,
+    ForwardingParametersUpdate, OuterHeaderCreation, OuterHeaderKind, Pdi, QerId, QerUpdate, SourceInterface,
 };
 use rules::network::{Fragmentation, Mss, Network};
 use rules::testing::{
@@ -120,6 +120,34 @@ fn long(octets: usize) -> UserPacket {
     UserPacket {
         payload: (0..octets).map(|at| (at * 7 + at / 256) as u8).collect(),
         ..UserPacket::udp(REMOTE, UE, 53, 1000)
+    }
+}
+
+#[test]
+fn packets_that_are_marked_for_the_ran_leave_alike() {
+    let mut twins = Twins::new(&testing::network(), &ALL);
+    let mut rules = session();
+    let update = QerUpdate {
+        marks_l4s: Some(true),
+        ..QerUpdate::new(QerId(1))
+    };
+    rules.update_qer(update).expect("it is there");
+    twins.both(|world| drop(world.install(1, rules.clone())));
+    // All of the downlink of QFI 9.
+    let told = vec![0x10, 0x49, 0x04, 0x27, 0x10, 0];
+    let report = tunnelled(N3_ADDRESS, TEID, 255, None, &[(0x85, told)], &[]);
+    assert!(twins.both(|world| world.send(N3_PORT, &report)).is_empty());
+    let host: Ipv6Addr = "2001:db8:ffff::1".parse().expect("an address");
+    for packet in [
+        UserPacket::udp(REMOTE, UE, 53, 1000),
+        UserPacket::udp(host, UE_V6, 53, 1000),
+    ] {
+        let packet = UserPacket { tos: 1, ..packet }.bytes();
+        let out = twins.send(N6_PORT, &packet);
+        let [(_, frame)] = &out[..] else {
+            panic!("one packet in, {} out", out.len())
+        };
+        assert_eq!(packet::ecn::of(frame, frame.len() - packet.len()), 3);
     }
 }
 

@@ -47,6 +47,7 @@ mod packet_rates;
 mod path_mtu;
 mod pause;
 mod quotas;
+mod ran_congestion;
 mod rates;
 mod reassembly;
 mod recirculation;

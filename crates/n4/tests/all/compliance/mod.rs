@@ -197,7 +197,7 @@ fn usage_that_is_not_measured_is_refused() {
 #[test]
 fn announced_features_are_those_documented_as_set() {
     let features = document::features();
-    assert_eq!(features.len(), 7 * 8 - 2 + 1, "from 5/1 to 11/6, and 15/7");
+    assert_eq!(features.len(), 7 * 8 - 2 + 2, "from 5/1 to 11/6, 12/8, and 15/7");
     let mut with_pools = World::config(2);
     with_pools.sessions.pools.push(session::Pool {
         name: "pool".into(),

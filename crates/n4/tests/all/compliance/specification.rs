@@ -24,13 +24,14 @@ const OTHER_NAMES: [(&str, &str); 9] = [
 ];
 
 /// Where the rows say something else, and why.
-const DIFFERENCES: [(&str, Side, &str, char); 9] = [
+const DIFFERENCES: [(&str, Side, &str, char); 10] = [
     // The Session Set Modification Response has the number of the Heartbeat Response.
     ("7.4.2.2-1", Side::Table, "Node ID", 'M'),
     ("7.4.2.2-1", Side::Table, "Cause", 'M'),
     ("7.4.2.2-1", Side::Table, "Offending IE", 'C'),
     // Of R19.
     ("7.4.3.2-1", Side::Rows, "PFD Partial Failure Information", 'C'),
+    ("7.5.4.5-1", Side::Rows, "QER Indications", 'C'),
     // Mandatory on N4mb alone, where nothing here speaks.
     (
         "7.5.2.1-1",

@@ -53,6 +53,8 @@ pub(super) struct Body {
     pub(super) nat: Option<Nat>,
     /// By FAR, where it says which public addresses the session has: the name of a pool, or none.
     pub(super) nat_choices: Vec<(u32, Option<String>)>,
+    /// The QERs whose packets are marked for L4S.
+    pub(super) l4s: Vec<u32>,
 }
 
 /// Port blocks, each with its address, its first port, and the power of two of its ports; and mappings to them.
@@ -271,6 +273,8 @@ impl Form<model::Qer> for Qer {
             averaging_window,
             packet_rates,
             reports_rate,
+            // Beside the QERs: `l4s`.
+            marks_l4s: _,
         } = **optional;
         let values = QerValues {
             id,
@@ -311,6 +315,7 @@ impl Form<model::Qer> for Qer {
             averaging_window,
             packet_rates,
             reports_rate,
+            marks_l4s: false,
         };
         Ok(model::Qer {
             id,

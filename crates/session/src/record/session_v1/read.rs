@@ -119,7 +119,11 @@ impl<'a> Reader<'a> {
             rules.create_far(self.far(far, nat)?)?;
         }
         for one in &body.qers {
-            rules.create_qer(one.read(self.dates)?)?;
+            let mut qer: model::Qer = one.read(self.dates)?;
+            if body.l4s.contains(&qer.id.0) {
+                qer.optional.get_or_insert_default().marks_l4s = true;
+            }
+            rules.create_qer(qer)?;
         }
         for one in &body.urrs {
             rules.create_urr(one.read(self.dates)?)?;

@@ -100,6 +100,12 @@ impl<'a> Writer<'a> {
             pending: self.pending(pending),
             nat: nat::write(port_blocks, mappings),
             nat_choices: nat::choices(rules.fars(), network.nat().pools()),
+            l4s: rules
+                .qers()
+                .iter()
+                .filter(|qer| qer.optional.marks_l4s)
+                .map(|qer| qer.id.0)
+                .collect(),
             instances: names(&self.named, instance_name, "network instance")?,
             policies: names(&self.policies, policy_name, "forwarding policy")?,
             policers: network

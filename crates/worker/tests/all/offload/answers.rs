@@ -1,6 +1,7 @@
 //! A worker that is asked about first packets by an accelerator that is driven by hand.
 
 use offload::exception::{Question, QuestionsWriter, SealedAnswers};
+use rules::model::{QerId, QerUpdate};
 
 use super::*;
 
@@ -134,4 +135,20 @@ fn questions_that_cannot_be_read_are_counted() {
     }
     let io = case.worker.io_mut();
     assert_eq!((io.port_stats().foreign, io.port_stats().questions), (3, 0));
+}
+
+#[test]
+fn a_session_that_is_marked_for_the_ran_stays() {
+    let mut case = Case::new(OffloadPolicy::default());
+    let mut rules = session();
+    let update = QerUpdate {
+        marks_l4s: Some(true),
+        ..QerUpdate::new(QerId(1))
+    };
+    rules.update_qer(update).expect("it is there");
+    case.install(rules);
+    let sent = case.miss(0, &frame(1, &uplink()));
+    assert!(matches!(&sent[..], [Sent::By(1, _)]));
+    assert_eq!(case.worker.offload_stats().stays[Stays::Capability as usize], 1);
+    assert_eq!(case.agent.backend().sessions(), 0);
 }

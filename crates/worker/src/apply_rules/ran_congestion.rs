@@ -1,0 +1,251 @@
+//! ECN marking for L4S on behalf of the RAN (TS 23.501 §5.37.3, TS 29.244 §5.38.1).
+//!
+//! A base station that does not mark packets itself says in the PDU Session Container of uplink packets which part of a
+//! QoS flow's packets is to be marked, for each direction (TS 38.415 §5.5.2.2). Where a QER asks for it (EML4S), this
+//! part of the packets of scalable senders leaves with CE, evenly: what a packet lacks of a mark is carried on to the
+//! next. Other packets are never marked.
+//!
+//! Only sessions with such a QER are here, and a worker without any does nothing. Who moves to another worker begins
+//! there without a report.
+
+use std::collections::HashMap;
+
+use flow::{Blocks, Direction, SessionIndex};
+use packet::gtpu::{ExtensionType, MessageType};
+use packet::psc::{NewIes, PduSessionContainer};
+use packet::{DropReason, PacketBuf, Qfi, ecn};
+use rules::image::SessionImage;
+
+use crate::burst::batch::BURST;
+use crate::burst::descriptor::{Descriptor, Fate, Kind};
+use crate::ingress::parse::read_again;
+use crate::io::PacketMetadata;
+use crate::sessions::Sessions;
+use crate::stats::Stats;
+
+/// The field of packets of scalable senders (RFC 9331 §4.1).
+const ECT_1: u8 = 0b01;
+
+/// The unit of reports: all packets are 100.00 percent.
+const WHOLE: u16 = 10_000;
+
+/// Which part of the packets is marked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Share {
+    /// In 0.01 percent.
+    part: u16,
+    /// What packets so far lack of a mark.
+    owed: u16,
+}
+
+impl Share {
+    fn set(&mut self, part: u16) {
+        self.part = part.min(WHOLE);
+    }
+
+    /// Whether the next packet is marked.
+    fn takes_next(&mut self) -> bool {
+        self.owed += self.part;
+        let takes = self.owed >= WHOLE;
+        if takes {
+            self.owed -= WHOLE;
+        }
+        takes
+    }
+}
+
+/// A QoS flow whose packets are marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MarkedFlow {
+    /// `None`: its QERs name none, and all reports of the session are for it.
+    qfi: Option<Qfi>,
+    /// The slots of its QERs that ask for it.
+    qers: u64,
+    /// By [`Direction`].
+    shares: [Share; 2],
+}
+
+/// The QoS flows that are marked, of all sessions of a worker.
+#[derive(Default)]
+pub(crate) struct RanCongestion {
+    sessions: HashMap<SessionIndex, Vec<MarkedFlow>, foldhash::quality::RandomState>,
+}
+
+impl RanCongestion {
+    /// Whether no session has any.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// A session has this image from now on, or has ended. What was reported of a QoS flow stays.
+    pub fn follow(&mut self, session: SessionIndex, image: Option<&SessionImage>) {
+        let mut flows: Vec<MarkedFlow> = Vec::new();
+        let qers = image.map_or(&[][..], |image| image.rules.qers());
+        for (slot, qer) in qers.iter().enumerate().take(64) {
+            if !qer.optional.marks_l4s {
+                continue;
+            }
+            match flows.iter_mut().find(|flow| flow.qfi == qer.qfi) {
+                Some(flow) => flow.qers |= 1 << slot,
+                None => flows.push(MarkedFlow {
+                    qfi: qer.qfi,
+                    qers: 1 << slot,
+                    shares: Default::default(),
+                }),
+            }
+        }
+        if flows.is_empty() {
+            if !self.is_empty() {
+                self.sessions.remove(&session);
+            }
+            return;
+        }
+        for old in self.sessions.get(&session).into_iter().flatten() {
+            if let Some(flow) = flows.iter_mut().find(|flow| flow.qfi == old.qfi) {
+                flow.shares = old.shares;
+            }
+        }
+        self.sessions.insert(session, flows);
+    }
+
+    /// Reads what the packets of a burst report, as they were received. A packet that is there for that alone has no
+    /// user packet, and has done its work.
+    #[cold]
+    #[inline(never)]
+    pub fn read_reports<B: PacketBuf>(
+        &mut self,
+        packets: &[B],
+        descriptors: &mut [Descriptor],
+        sessions: &Sessions,
+        stats: &mut Stats,
+    ) {
+        for (packet, descriptor) in packets.iter().zip(descriptors) {
+            let may_report = descriptor
+                .tunnel
+                .is_some_and(|tunnel| tunnel.has_psc && tunnel.message_type == MessageType::G_PDU);
+            let is_dummy = descriptor.fate == Fate::Drop(DropReason::EmptyTunnelPayload);
+            if !may_report || !(is_dummy || descriptor.is_open()) {
+                continue;
+            }
+            let session = match descriptor.verdict.is_some() {
+                true => sessions.of(&descriptor.verdict),
+                false => sessions.find(descriptor.side, None).ok(),
+            };
+            let Some(flows) = session.and_then(|session| self.sessions.get_mut(&session)) else {
+                continue;
+            };
+            let Some((qfi, report)) = report_of(packet) else {
+                continue;
+            };
+            stats.congestion_reports += 1;
+            for flow in flows
+                .iter_mut()
+                .filter(|flow| flow.qfi.is_none_or(|own| own == qfi))
+            {
+                let [uplink, downlink] = &mut flow.shares;
+                report.ul_congestion.into_iter().for_each(|part| uplink.set(part));
+                report
+                    .dl_congestion
+                    .into_iter()
+                    .for_each(|part| downlink.set(part));
+            }
+            if is_dummy {
+                descriptor.fate = Fate::Consumed;
+            }
+        }
+    }
+
+    /// Marks the packets of a burst that leave, as far as they are to be. Gives which ones: bit n is index n.
+    #[cold]
+    #[inline(never)]
+    pub fn mark<B: PacketBuf + PacketMetadata>(
+        &mut self,
+        packets: &mut [B],
+        descriptors: &[Descriptor],
+        blocks: &Blocks,
+        stats: &mut Stats,
+    ) -> u64 {
+        let mut marked = 0_u64;
+        for (index, (packet, descriptor)) in packets.iter_mut().zip(descriptors).enumerate() {
+            if self.mark_one(packet, descriptor, blocks).is_some() {
+                marked |= 1 << (index % BURST);
+            }
+        }
+        stats.congestion_marks += u64::from(marked.count_ones());
+        marked
+    }
+
+    /// Marks a packet, if it is to be.
+    fn mark_one<B: PacketBuf + PacketMetadata>(
+        &mut self,
+        packet: &mut B,
+        descriptor: &Descriptor,
+        blocks: &Blocks,
+    ) -> Option<()> {
+        let verdict = &descriptor.verdict;
+        let leaves = matches!(descriptor.fate, Fate::Send(_) | Fate::Split(_));
+        // A message of a tunnel has no user packet.
+        if !leaves || descriptor.kind == Kind::Relayed || !verdict.is_some() || packet.ingress().is_own() {
+            return None;
+        }
+        let direction: Direction = verdict.direction();
+        let session = blocks.session_in(verdict.block, direction)?;
+        let mut flows = self.sessions.get_mut(&session)?.iter_mut();
+        let flow = flows.find(|flow| flow.qers & verdict.qers != 0)?;
+        let user = packet.len().checked_sub(descriptor.octets.into())?;
+        let is_scalable = ecn::of(packet.data(), user) == ECT_1;
+        if !is_scalable || !flow.shares[direction as usize].takes_next() {
+            return None;
+        }
+        let asks = packet.asks_udp_checksum().is_some();
+        ecn::mark(packet.data_mut(), user, asks).ok()
+    }
+}
+
+/// What a packet says about the congestion of its QoS flow, if it does.
+fn report_of<B: PacketBuf>(packet: &B) -> Option<(Qfi, NewIes)> {
+    let gtpu = read_again(packet).ok()?;
+    let message = gtpu.message(packet.data()).ok()?;
+    let content = message.extensions.find(ExtensionType::PDU_SESSION_CONTAINER)?;
+    match PduSessionContainer::parse(content) {
+        Ok(PduSessionContainer::Uplink(uplink)) => {
+            let reports = uplink.new.ul_congestion.is_some() || uplink.new.dl_congestion.is_some();
+            reports.then_some((uplink.qfi, uplink.new))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against the exact product: of any number of packets in a row, as many are marked as the part says, but for
+        /// less than one.
+        #[test]
+        fn a_part_of_any_packets_in_a_row_is_marked_and_no_more(
+            part in 0_u16..=12_000, skipped in 0_usize..300, packets in 0_usize..2_000,
+        ) {
+            let mut share = Share::default();
+            share.set(part);
+            let marks: Vec<bool> = (0..skipped + packets).map(|_| share.takes_next()).collect();
+            let count = marks[skipped..].iter().filter(|is_marked| **is_marked).count() as u64;
+            let (exact, whole) = (packets as u64 * u64::from(part.min(WHOLE)), u64::from(WHOLE));
+            prop_assert!(count * whole < exact + whole && exact < (count + 1) * whole, "{count}");
+        }
+    }
+
+    #[test]
+    fn none_and_all_are_marked() {
+        let mut share = Share::default();
+        assert!((0..100).all(|_| !share.takes_next()));
+        share.set(u16::MAX);
+        assert!((0..100).all(|_| share.takes_next()));
+        share.set(0);
+        assert!((0..100).all(|_| !share.takes_next()));
+    }
+}
