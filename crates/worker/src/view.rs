@@ -90,8 +90,8 @@ pub struct AcceleratorView {
     pub is_ready: bool,
     /// Its address; `None` without contact.
     pub mac: Option<MacAddr>,
-    /// Its ports without a link, a bit each by their numbers; 0 without contact.
-    pub links_down: u64,
+    /// Its ports without a link, a bit each by their numbers; `None`: not known at present.
+    pub links_down: Option<u64>,
     /// What it can do; `None` without contact.
     pub capabilities: Option<Capabilities>,
     /// Requests without a reply.

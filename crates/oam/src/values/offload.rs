@@ -371,7 +371,7 @@ pub(crate) mod tests {
         let mut view = AcceleratorView {
             is_ready: true,
             mac: Some(MacAddr([2, 0, 0, 0, 0, 10])),
-            links_down: 0,
+            links_down: Some(0),
             capabilities: Some(Capabilities {
                 counts_every: Some(Duration::from_millis(100)),
                 ..Capabilities::local(65_536, 32_768, 16_384)

@@ -279,12 +279,13 @@ impl<B: Backend> Agent<B> {
             self.lose_state(now);
         }
         self.channels[place].is_served = true;
-        self.tell_reset(place);
+        // The host is ready with what comes behind it.
         let down = self.links_down;
         let served = &mut self.channels[place];
         if place == 0 && down != 0 && served.host.takes_links() {
             self.stats.left_out += served.queue(Notice::Event(Event::Links { down }));
         }
+        self.tell_reset(place);
     }
 
     /// A worker of the host is gone. No packet passes by what it has given: who would count it? What it shares with

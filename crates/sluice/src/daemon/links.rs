@@ -41,15 +41,15 @@ impl LinkWatch {
         if behind.peek().is_none() {
             return;
         }
-        let down = self.accelerator.read().filter(|view| view.mac.is_some());
-        let down = down.map(|view| view.links_down);
+        let view = self.accelerator.read().filter(|view| view.mac.is_some());
+        let down = view.as_ref().and_then(|view| view.links_down);
         for (place, port) in behind {
             if let Some(down) = down {
                 // More ports than it has bits for are up.
                 let is_down = place < 64 && down >> place & 1 == 1;
                 control.set_link(now, port, !is_down);
             }
-            control.set_contact(now, port, down.is_some());
+            control.set_contact(now, port, view.is_some());
         }
     }
 }

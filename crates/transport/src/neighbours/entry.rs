@@ -80,7 +80,7 @@ impl Entry {
     pub fn put_off(&self, at: Nanos) -> Option<State> {
         match self.state {
             State::Static(_) | State::Ourselves(_) => None,
-            State::Failed { .. } if !self.is_kept() => None,
+            State::Incomplete { .. } | State::Failed { .. } if !self.is_kept() => None,
             State::Reachable { .. } if self.is_spare() => None,
             State::Incomplete { asked, .. } => Some(State::Incomplete { asked, at }),
             State::Failed { .. } => Some(State::Failed { at }),

@@ -89,11 +89,12 @@ impl Neighbours {
 
     /// A port is behind something that there is no contact with: nobody behind it can be asked, and what is known of
     /// its neighbours stays. The paths of its routers move to others. Or there is contact: its neighbours are asked at
-    /// once, and used meanwhile as they are known.
+    /// once, and used meanwhile as they are known. Own addresses in use stay in use; others are verified then.
     pub fn set_contact(&mut self, now: Nanos, port: PortId, has_contact: bool) {
         if !self.links.set_contact(port, has_contact) {
             return;
         }
+        self.own.set_contact(now, port, has_contact);
         if has_contact {
             self.own.announce(Some(port));
             self.ask_all(now, port);
@@ -109,7 +110,7 @@ impl Neighbours {
         for id in self.table.slots() {
             let Some(entry) = self.table.get(id) else { continue };
             let state = match entry.state {
-                _ if self.port_of(entry) != Some(port) => continue,
+                _ if self.port_of(entry) != Some(port) || self.is_cut_off(entry) => continue,
                 State::Static(_) | State::Ourselves(_) => continue,
                 State::Incomplete { .. } | State::Failed { .. } => State::Incomplete { asked: 0, at: now },
                 State::Reachable { mac, .. } | State::Checking { mac, .. } => State::Checking {
@@ -145,13 +146,13 @@ impl Neighbours {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
     use flow::InstanceId;
     use packet::MacAddr;
     use rules::network::multipath::{GroupId, PATHS};
 
-    use super::super::{NeighbourMessage, NeighboursConfig};
+    use super::super::{NeighbourMessage, NeighbourState, NeighboursConfig, OwnAddressState};
     use super::*;
 
     const OWN: PortId = PortId(0);
@@ -178,7 +179,7 @@ mod tests {
             mac: MacAddr([2, 0, 0, 0, 0, instance as u8]),
             ipv4: Some(Ipv4Addr::new(192, 0, instance as u8, 1)),
             broadcast: None,
-            ipv6: None,
+            ipv6: Some(Ipv6Addr::new(0x2001, 0xdb8, instance, 0, 0, 0, 0, 1)),
             mtu: 1500,
             fragmentation: rules::network::Fragmentation::Inner,
             tunnels: false,
@@ -220,6 +221,8 @@ mod tests {
         run(&mut table, 0..=0, true);
         while table.poll_change().is_some() {}
         table.set_contact(at(20), BEHIND, false);
+        let seen = table.view(at(21), instance, address).map(|view| view.state);
+        assert_eq!(seen, Some(NeighbourState::NoContact));
         assert_eq!(run(&mut table, 20..=200, false), 0, "nobody can be asked");
         assert!(table.poll_change().is_none(), "packets go to it as before");
         assert!(
@@ -230,8 +233,8 @@ mod tests {
         table.set_contact(at(201), BEHIND, true);
         assert_eq!(
             run(&mut table, 201..=201, false),
-            2,
-            "announced, and asked at once"
+            3,
+            "announced, verified, and asked at once"
         );
         assert!(table.poll_change().is_none(), "and used meanwhile");
         run(&mut table, 202..=208, false);
@@ -246,8 +249,43 @@ mod tests {
         let id = table.pin(at(1), instance, address).expect("there is room");
         assert_eq!(run(&mut table, 1..=30, false), 0);
         table.set_contact(at(31), BEHIND, true);
-        assert_eq!(run(&mut table, 31..=31, true), 2, "announced, and asked");
+        assert_eq!(
+            run(&mut table, 31..=31, true),
+            3,
+            "announced, verified, and asked"
+        );
         assert!(table.is_resolved(id));
+    }
+
+    #[test]
+    fn whom_a_packet_looks_for_without_contact_is_forgotten_as_ever() {
+        let mut table = table();
+        table.set_contact(at(0), BEHIND, false);
+        let (instance, address) = neighbour(1);
+        table.resolve(at(1), instance, address).expect("there is room");
+        assert!(table.is_settled(instance, address), "nobody waits for it");
+        run(&mut table, 1..=30, false);
+        assert_eq!(table.len(), 0);
+    }
+
+    #[test]
+    fn an_own_address_is_verified_when_there_is_contact_and_once() {
+        let mut table = table();
+        table.set_contact(at(0), BEHIND, false);
+        let state = |table: &Neighbours| {
+            let mut own = table.own_addresses().filter(|own| own.instance == InstanceId(1));
+            own.find(|own| own.address.is_ipv6()).map(|own| own.state)
+        };
+        run(&mut table, 0..=10, false);
+        assert_eq!(state(&table), Some(OwnAddressState::Tentative));
+        table.set_contact(at(11), BEHIND, true);
+        run(&mut table, 11..=11, false);
+        assert_eq!(state(&table), Some(OwnAddressState::Tentative));
+        run(&mut table, 12..=12, false);
+        assert_eq!(state(&table), Some(OwnAddressState::Preferred));
+        table.set_contact(at(20), BEHIND, false);
+        table.set_contact(at(21), BEHIND, true);
+        assert_eq!(state(&table), Some(OwnAddressState::Preferred), "it stays in use");
     }
 
     #[test]

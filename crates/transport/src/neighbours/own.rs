@@ -156,6 +156,16 @@ impl OwnAddresses {
         on_port.for_each(|own| own.due = None);
     }
 
+    /// A port is behind something that there is contact with: addresses that are not in use are verified. Or there is
+    /// none: verification stops.
+    pub fn set_contact(&mut self, now: Nanos, port: PortId, has_contact: bool) {
+        if has_contact {
+            let is_in_use = |own: &OwnAddress| own.state == OwnAddressState::Preferred;
+            return self.verify(now, |own| own.interface.port == port && !is_in_use(own));
+        }
+        self.set_link(now, port, false);
+    }
+
     fn verify(&mut self, now: Nanos, wanted: impl Fn(&OwnAddress) -> bool) {
         if self.dad_transmits == 0 {
             return;

@@ -33,7 +33,8 @@ impl Neighbours {
     /// Whether frames can be sent to a neighbour, or it has not replied to as many requests as one gets.
     pub fn is_settled(&self, instance: InstanceId, address: IpAddr) -> bool {
         let entry = self.find(instance, address).and_then(|id| self.table.get(id));
-        entry.is_none_or(|entry| !matches!(entry.state, State::Incomplete { .. }) || self.is_cut_off(entry))
+        let cannot_be_asked = |entry| self.is_cut_off(entry) || self.is_without_contact(entry);
+        entry.is_none_or(|entry| !matches!(entry.state, State::Incomplete { .. }) || cannot_be_asked(entry))
     }
 
     /// How many entries there is room for beside those of the configuration.

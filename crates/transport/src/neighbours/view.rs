@@ -26,6 +26,8 @@ pub enum NeighbourState {
     Unreachable,
     /// Its port has no link.
     LinkDown,
+    /// It cannot be asked: there is no contact with what its port is behind. What is known of it still holds.
+    NoContact,
     /// The instance's own IPv6 address is tentative or a duplicate: there is no source address for a request.
     NoSource,
 }
@@ -42,6 +44,7 @@ impl NeighbourState {
             Self::Incomplete => "incomplete",
             Self::Unreachable => "unreachable",
             Self::LinkDown => "link down",
+            Self::NoContact => "no contact",
             Self::NoSource => "no source address",
         }
     }
@@ -93,6 +96,7 @@ impl Neighbours {
             State::Ourselves(_) => (NeighbourState::Own, 0),
             _ if self.is_link_down(entry) => (NeighbourState::LinkDown, 0),
             _ if self.is_cut_off(entry) => (NeighbourState::NoSource, 0),
+            _ if self.is_without_contact(entry) => (NeighbourState::NoContact, 0),
             State::Static(_) => (NeighbourState::Static, 0),
             State::Reachable { .. } => (NeighbourState::Reachable, 0),
             State::Checking { asked, .. } => (NeighbourState::Checking, asked),

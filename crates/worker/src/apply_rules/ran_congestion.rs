@@ -14,7 +14,9 @@ use flow::{Blocks, Direction, SessionIndex};
 use packet::gtpu::{ExtensionType, MessageType};
 use packet::psc::{NewIes, PduSessionContainer};
 use packet::{DropReason, PacketBuf, Qfi, ecn};
+use rules::classifier::Side;
 use rules::image::SessionImage;
+use rules::model::{Far, OuterHeaderCreation};
 
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Descriptor, Fate, Kind};
@@ -65,10 +67,18 @@ struct MarkedFlow {
     shares: [Share; 2],
 }
 
+/// A session of which some are.
+#[derive(Clone, Debug)]
+struct MarkedSession {
+    flows: Vec<MarkedFlow>,
+    /// The tunnels towards its peers: with another base station there is another one.
+    towards: Vec<OuterHeaderCreation>,
+}
+
 /// The QoS flows that are marked, of all sessions of a worker.
 #[derive(Default)]
 pub(crate) struct RanCongestion {
-    sessions: HashMap<SessionIndex, Vec<MarkedFlow>, foldhash::quality::RandomState>,
+    sessions: HashMap<SessionIndex, MarkedSession, foldhash::quality::RandomState>,
 }
 
 impl RanCongestion {
@@ -78,7 +88,8 @@ impl RanCongestion {
         self.sessions.is_empty()
     }
 
-    /// A session has this image from now on, or has ended. What was reported of a QoS flow stays.
+    /// A session has this image from now on, or has ended. What was reported of a QoS flow stays, as long as its tunnels
+    /// lead to the same peers.
     pub fn follow(&mut self, session: SessionIndex, image: Option<&SessionImage>) {
         let mut flows: Vec<MarkedFlow> = Vec::new();
         let qers = image.map_or(&[][..], |image| image.rules.qers());
@@ -101,19 +112,24 @@ impl RanCongestion {
             }
             return;
         }
-        for old in self.sessions.get(&session).into_iter().flatten() {
+        let fars = image.map_or(&[][..], |image| image.rules.fars());
+        let header = |far: &Far| far.forwarding.as_ref()?.outer_header_creation;
+        let towards: Vec<_> = fars.iter().filter_map(header).collect();
+        let before = self.sessions.get(&session);
+        let before = before.filter(|before| before.towards == towards);
+        for old in before.into_iter().flat_map(|before| &before.flows) {
             if let Some(flow) = flows.iter_mut().find(|flow| flow.qfi == old.qfi) {
                 flow.shares = old.shares;
             }
         }
-        self.sessions.insert(session, flows);
+        self.sessions.insert(session, MarkedSession { flows, towards });
     }
 
     /// Reads what the packets of a burst report, as they were received. A packet that is there for that alone has no
     /// user packet, and has done its work.
     #[cold]
     #[inline(never)]
-    pub fn read_reports<B: PacketBuf>(
+    pub fn read_reports<B: PacketBuf + PacketMetadata>(
         &mut self,
         packets: &[B],
         descriptors: &mut [Descriptor],
@@ -125,21 +141,21 @@ impl RanCongestion {
                 .tunnel
                 .is_some_and(|tunnel| tunnel.has_psc && tunnel.message_type == MessageType::G_PDU);
             let is_dummy = descriptor.fate == Fate::Drop(DropReason::EmptyTunnelPayload);
-            if !may_report || !(is_dummy || descriptor.is_open()) {
+            // What waited in a buffer was read as it came.
+            let is_read = packet.ingress().has_waited();
+            if !may_report || is_read || !(is_dummy || descriptor.is_open()) {
                 continue;
             }
-            let session = match descriptor.verdict.is_some() {
-                true => sessions.of(&descriptor.verdict),
-                false => sessions.find(descriptor.side, None).ok(),
-            };
-            let Some(flows) = session.and_then(|session| self.sessions.get_mut(&session)) else {
+            let session = of_base_station(descriptor, sessions);
+            let Some(marked) = session.and_then(|session| self.sessions.get_mut(&session)) else {
                 continue;
             };
             let Some((qfi, report)) = report_of(packet) else {
                 continue;
             };
             stats.congestion_reports += 1;
-            for flow in flows
+            for flow in marked
+                .flows
                 .iter_mut()
                 .filter(|flow| flow.qfi.is_none_or(|own| own == qfi))
             {
@@ -191,7 +207,7 @@ impl RanCongestion {
         }
         let direction: Direction = verdict.direction();
         let session = blocks.session_in(verdict.block, direction)?;
-        let mut flows = self.sessions.get_mut(&session)?.iter_mut();
+        let mut flows = self.sessions.get_mut(&session)?.flows.iter_mut();
         let flow = flows.find(|flow| flow.qers & verdict.qers != 0)?;
         let user = packet.len().checked_sub(descriptor.octets.into())?;
         let is_scalable = ecn::of(packet.data(), user) == ECT_1;
@@ -201,6 +217,25 @@ impl RanCongestion {
         let asks = packet.asks_udp_checksum().is_some();
         ecn::mark(packet.data_mut(), user, asks).ok()
     }
+}
+
+/// The session of a packet that comes up: a peer behind a downlink tunnel is no base station.
+fn of_base_station(descriptor: &Descriptor, sessions: &Sessions) -> Option<SessionIndex> {
+    let verdict = &descriptor.verdict;
+    let (session, direction) = match (verdict.is_some(), descriptor.side) {
+        (true, _) => (sessions.of(verdict)?, verdict.direction()),
+        // It has no user packet, and so no verdict.
+        (false, Side::Tunnel { local, teid, qfi }) => {
+            let session = sessions.find(descriptor.side, None).ok()?;
+            let classifier = &sessions.at(session)?.classifier;
+            (
+                session,
+                classifier.classify_signalling(local, teid, qfi)?.direction,
+            )
+        }
+        (false, Side::Plain { .. }) => return None,
+    };
+    (direction == Direction::Uplink).then_some(session)
 }
 
 /// What a packet says about the congestion of its QoS flow, if it does.

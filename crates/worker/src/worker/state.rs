@@ -320,7 +320,7 @@ impl<I: Io> Worker<I> {
         Some(AcceleratorView {
             is_ready: host.is_ready(),
             mac: channel.peer_mac(),
-            links_down: host.links_down().unwrap_or(0),
+            links_down: host.links_down(),
             capabilities: host.is_ready().then(|| host.capabilities()),
             outstanding: host.outstanding(),
             load: channel.load(),

@@ -3,19 +3,22 @@
 use crate::common;
 
 use packet::psc::{NewIes, PduSessionContainer, Uplink};
-use packet::{DropReason, Qfi, checksum};
+use packet::{DropReason, Qfi, Teid, checksum};
 use rules::SessionRules;
 use rules::image::{ImmediateActions, SessionChange};
-use rules::model::{Gate, QerId, QerUpdate};
-use rules::testing::{N3_ADDRESS, UE, UserPacket, tunnelled};
+use rules::model::{Gate, OuterHeaderCreation, Pdi, QerId, QerUpdate, SourceInterface};
+use rules::testing::{GNB, N3_ADDRESS, UE, UserPacket, f_teid, pdr, tunnelled};
 use worker::{TraceItem, TracedEnd};
 
 use super::tracing::{TERMS, order};
 use common::World;
-use common::one_session::{REMOTE, TEID, reason, session, to_ue, uplink};
+use common::one_session::{REMOTE, TEID, hand_over, reason, session, to_ue, uplink};
 
 /// The QFI of the session's QER.
 const QFI: u8 = 9;
+
+/// Of a tunnel from another UPF, towards the UE.
+const DOWNLINK_TEID: u32 = 0x5150;
 
 /// The ECN field (RFC 3168 §5).
 const NOT_ECT: u8 = 0;
@@ -48,7 +51,12 @@ fn replace(world: &mut World, rules: SessionRules) {
 }
 
 /// The packet of a gNB that reports these parts of a QoS flow's packets, in 0.01 percent, with this user packet.
-fn report(qfi: u8, [ul, dl]: [Option<u16>; 2], payload: &[u8]) -> Vec<u8> {
+fn report(qfi: u8, parts: [Option<u16>; 2], payload: &[u8]) -> Vec<u8> {
+    report_into(TEID, qfi, parts, payload)
+}
+
+/// The same into a tunnel.
+fn report_into(teid: u32, qfi: u8, [ul, dl]: [Option<u16>; 2], payload: &[u8]) -> Vec<u8> {
     let container = PduSessionContainer::Uplink(Uplink {
         qfi: Qfi::from_low_bits(qfi),
         new: NewIes {
@@ -62,7 +70,7 @@ fn report(qfi: u8, [ul, dl]: [Option<u16>; 2], payload: &[u8]) -> Vec<u8> {
     let len = container.write(&mut octets).expect("there is room");
     tunnelled(
         N3_ADDRESS,
-        TEID,
+        teid,
         255,
         None,
         &[(0x85, octets[..len].to_vec())],
@@ -206,6 +214,36 @@ fn marks_begin_and_end_with_the_smf_s_request() {
         ECT_1,
         "it was forgotten"
     );
+}
+
+#[test]
+fn what_one_base_station_said_does_not_hold_for_another_one() {
+    let mut world = world(true);
+    world.send(0, &report(QFI, [Some(10_000), Some(10_000)], &[]));
+    assert_eq!(ecn_of(&mut world, 1, &towards_ue(ECT_1)), CE);
+    let mut moved = rules(true);
+    hand_over(&mut moved, OuterHeaderCreation::gtpu_ipv4(Teid(0x7777), GNB));
+    replace(&mut world, moved);
+    assert_eq!(ecn_of(&mut world, 0, &from_ue(ECT_1)), ECT_1);
+}
+
+#[test]
+fn a_peer_of_a_downlink_tunnel_reports_nothing() {
+    let mut rules = rules(true);
+    let mut from_peer = Pdi::new(SourceInterface::Core);
+    from_peer.f_teid = Some(f_teid(DOWNLINK_TEID));
+    let mut pdr = pdr(3, 100, from_peer, 2);
+    pdr.qers.push(QerId(1));
+    rules.create_pdr(pdr).expect("its number is free");
+    let mut world = World::new();
+    world.install(1, rules);
+    let payload = UserPacket::udp(REMOTE, UE, 53, 1000).bytes();
+    for payload in [&payload[..], &[]] {
+        world.send(0, &report_into(DOWNLINK_TEID, QFI, [None, Some(10_000)], payload));
+    }
+    assert_eq!(world.workers[0].stats().congestion_reports, 0);
+    world.send(0, &report_into(TEID, QFI, [None, Some(10_000)], &[]));
+    assert_eq!(world.workers[0].stats().congestion_reports, 1);
 }
 
 #[test]
