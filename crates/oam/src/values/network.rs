@@ -136,7 +136,8 @@ pub struct NeighbourRow {
     /// Its link layer address, if that is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub mac: Option<String>,
-    /// `static`, `own`, `reachable`, `checking`, `incomplete`, `unreachable`, `link down` or `no source address`.
+    /// `static`, `own`, `reachable`, `checking`, `incomplete`, `unreachable`, `link down`, `no contact`
+    /// or `no source address`.
     pub state: String,
     /// Milliseconds since it answered last.
     #[serde(skip_serializing_if = "Option::is_none", default)]
