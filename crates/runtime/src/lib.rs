@@ -21,8 +21,8 @@ pub use prefault_thread::spawn_prefault_thread;
 pub use sockets::Sockets;
 pub use thread_priority::lower_thread_priority;
 pub use threads::{
-    Published, PublishedAccelerator, PublishedAccessCounts, PublishedContentTotals, PublishedEgressCounts,
-    PublishedGroupTotals, PublishedHoldings, PublishedNatCounts, PublishedStats, ThreadConfig, ThreadError,
-    WakeTargets, WorkerThread,
+    PollWorker, Published, PublishedAccelerator, PublishedAccessCounts, PublishedContentTotals,
+    PublishedEgressCounts, PublishedGroupTotals, PublishedHoldings, PublishedNatCounts, PublishedStats,
+    ThreadConfig, ThreadError, WakeTargets, WorkerThread,
 };
 pub use wakeup::Wakeup;

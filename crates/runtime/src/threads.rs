@@ -11,7 +11,9 @@ use std::time::Duration;
 use dpdk::{Eal, Registration, pin_current_thread};
 use flow::slab::OutOfMemory;
 use flow::{ContentTotal, Nanos, SessionGroupTotal};
-use worker::{AcceleratorView, AccessCount, EgressCounts, Holdings, Io, NatCounts, Stats, Worker};
+use worker::{
+    AcceleratorView, AccessCount, EgressCounts, Holdings, Io, NatCounts, PollReport, Stats, Worker,
+};
 
 use super::idle::Idle;
 use super::wakeup::Wakeup;
@@ -217,6 +219,9 @@ impl fmt::Display for ThreadError {
 
 impl std::error::Error for ThreadError {}
 
+/// How a worker is polled: [`Worker::poll`], or [`worker::poll_over_dpdk`].
+pub type PollWorker<I> = fn(&mut Worker<I>, Nanos) -> PollReport;
+
 /// A running worker.
 pub struct WorkerThread {
     thread: JoinHandle<()>,
@@ -255,7 +260,10 @@ impl WorkerThread {
         clock: Clock,
         mut config: ThreadConfig,
         stop: Arc<AtomicBool>,
-        worker: impl FnOnce() -> Result<Worker<I>, OutOfMemory> + Send + 'static,
+        (worker, poll): (
+            impl FnOnce() -> Result<Worker<I>, OutOfMemory> + Send + 'static,
+            PollWorker<I>,
+        ),
         mut between: impl FnMut(Nanos) -> bool + Send + 'static,
     ) -> Self
     where
@@ -291,7 +299,7 @@ impl WorkerThread {
             let (mut next, mut pushed) = (Nanos(0), PushCounts::default());
             while !stop.load(Ordering::Relaxed) {
                 let now = clock.now();
-                let report = worker.poll(now);
+                let report = poll(&mut worker, now);
                 let fed = between(now);
                 let before = std::mem::replace(&mut pushed, PushCounts::of(&worker));
                 if pushed != before {

@@ -36,6 +36,7 @@ use crate::solicit::{self, Transmit};
 
 mod entry;
 mod groups;
+mod link_changes;
 mod links;
 mod own;
 mod reconfiguration;
@@ -228,6 +229,49 @@ impl Neighbours {
     pub fn is_resolved(&self, id: AdjacencyId) -> bool {
         let resolved = self.table.get(id).filter(|entry| entry.mac().is_some());
         resolved.is_some_and(|entry| !self.is_cut_off(entry) && !self.is_without_contact(entry))
+    }
+
+    /// The port that an entry's neighbour is behind.
+    fn port_of(&self, entry: &Entry) -> Option<PortId> {
+        self.interface(entry.instance).map(|interface| interface.port)
+    }
+
+    /// Whether the port of an entry has no link.
+    fn is_link_down(&self, entry: &Entry) -> bool {
+        self.port_of(entry).is_some_and(|port| self.links.is_down(port))
+    }
+
+    /// Whether the neighbours behind the port of an entry cannot be asked at present.
+    fn is_without_contact(&self, entry: &Entry) -> bool {
+        let is_without = |port| self.links.is_without_contact(port);
+        !entry.is_ourselves() && self.port_of(entry).is_some_and(is_without)
+    }
+
+    /// Whether nothing can be sent to an entry: its link is down, or the own address to request it from is tentative or
+    /// a duplicate.
+    fn is_cut_off(&self, entry: &Entry) -> bool {
+        let may_request = || self.own.may_request(entry.instance, entry.address.is_ipv6());
+        !entry.is_ourselves() && (self.is_link_down(entry) || !may_request())
+    }
+
+    /// Publishes entries that became reachable or unreachable, and restarts the resolution of the former.
+    fn restart(&mut self, now: Nanos, wanted: impl Fn(&Entry, &Interface) -> bool) {
+        for id in self.table.slots() {
+            let Some(entry) = self.table.get(id) else { continue };
+            let interface = self.interface(entry.instance);
+            let is_wanted = interface.is_some_and(|interface| wanted(entry, interface));
+            if !is_wanted || entry.is_ourselves() {
+                continue;
+            }
+            if !matches!(entry.state, State::Static(_)) {
+                let state = match self.is_cut_off(entry) {
+                    false => State::Incomplete { asked: 0, at: now },
+                    true => State::Failed { at: Nanos::MAX },
+                };
+                self.table.set(id, state);
+            }
+            self.publish(id);
+        }
     }
 
     /// Sends the frames of own addresses, and restarts resolution where an own address became usable or unusable.

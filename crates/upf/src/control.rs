@@ -3,6 +3,7 @@
 //! Owned by one thread, which hands it datagrams and polls it. It never waits: commands that a worker's link has no
 //! room for are kept, in order, and go with a later poll; while many are kept, no new effects are taken.
 
+mod links;
 mod record_sinks;
 
 use std::collections::VecDeque;
@@ -11,7 +12,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Bucket, InstanceId, LocalId, Nanos, OpId, PortId, SessionIndex, WorkerId};
+use flow::{Bucket, InstanceId, LocalId, Nanos, OpId, SessionIndex, WorkerId};
 use n4::{AdmissionLimits, AdmissionQueue, DownlinkData, Endpoint, LogEvent, SessionEvent, Transmit, Turn};
 use packet::MacAddr;
 use packet::too_big::TooBig;
@@ -39,7 +40,7 @@ use super::mirror::{MirrorFault, MirrorWanted};
 use super::neighbours::{SharedNeighbours, Table, prepare};
 use super::path_mtus::PathMtus;
 use super::port_block_log::PortBlockLog;
-use super::port_links::{LinkEvent, PortLinks};
+use super::port_links::PortLinks;
 use super::reconfiguration::Reconfiguration;
 use super::reconfigure::{FixedNeighbours, Reconfigurations, ReconfigureError, Reconfigured};
 use super::session_keeping::SessionKeeping;
@@ -465,23 +466,6 @@ impl Control {
     #[must_use]
     pub fn neighbours(&self, now: Nanos) -> usize {
         self.neighbours.at(now).neighbours.len()
-    }
-
-    /// The link of a port is up, or down; nothing happens if it was before.
-    pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
-        self.port_links.set_link(now, port, up, &self.neighbours);
-    }
-
-    /// There is contact with what a port is behind, or not: then its link stays as it was, and its neighbours are not
-    /// asked; nothing happens if it was so before.
-    pub fn set_contact(&mut self, now: Nanos, port: PortId, has_contact: bool) {
-        let mut table = self.neighbours.at(now);
-        table.neighbours.set_contact(now, port, has_contact);
-    }
-
-    /// What happened to links since the last call. The oldest events are dropped if they are not polled.
-    pub fn poll_link_event(&mut self) -> Option<LinkEvent> {
-        self.port_links.poll_event()
     }
 
     /// Sessions that are kept beyond the process, and come back from a store, at `now`.

@@ -22,7 +22,7 @@ pub use self::charge::ChargeId;
 pub use self::classic_bpf::Instruction;
 pub use self::exchange::{Asked, Exchange};
 pub use self::parcels::{Parcel, Parcels};
-use crate::{Batch, PollReport, Worker};
+use crate::Batch;
 
 /// Metadata of a packet that its buffer keeps.
 pub trait PacketMetadata {
@@ -72,15 +72,6 @@ pub struct QueueProgram {
 pub trait Io {
     /// A packet's buffer.
     type Buf: PacketBuf + PacketMetadata + Send + 'static;
-
-    /// Does what [`Worker::poll`] does. Where this is written for ports that are no parameter, the packet path over them
-    /// is compiled in their crate, once and with its optimization, instead of in each program.
-    fn poll(worker: &mut Worker<Self>, now: Nanos) -> PollReport
-    where
-        Self: Sized,
-    {
-        worker.poll_here(now)
-    }
 
     /// How many ports there are; they are numbered from 0.
     fn ports(&self) -> usize;

@@ -28,6 +28,8 @@ mod local;
 mod lookup;
 mod nat;
 mod offload;
+#[cfg(feature = "dpdk")]
+mod over_dpdk;
 mod sessions;
 mod slow_path;
 mod stats;
@@ -57,6 +59,8 @@ pub use io::behind_accelerator;
 pub use io::dpdk;
 pub use io::{ChargeId, Instruction, Io, PacketMetadata, Parcel, Parcels, QueueProgram, Urgency, mem};
 pub use local::host::HostRates;
+#[cfg(feature = "dpdk")]
+pub use over_dpdk::poll_over_dpdk;
 pub use rules::worker_selection::{WorkerSelectionChange, WorkerSelectionKey};
 pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};
 pub use tm::{ClassView, LossReason, QueueView};

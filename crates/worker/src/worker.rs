@@ -50,11 +50,6 @@ impl<I: Io> Worker<I> {
     /// Applies waiting commands, then takes what waits in the inbox, bounded, and one burst from each port through all
     /// stages.
     pub fn poll(&mut self, now: Nanos) -> PollReport {
-        I::poll(self, now)
-    }
-
-    /// The same, compiled where it is called.
-    pub(crate) fn poll_here(&mut self, now: Nanos) -> PollReport {
         let (rx, tx) = (self.entered(), self.stats.tx());
         let mut of_link = 0;
         if self.offload.is_some() {

@@ -202,7 +202,7 @@ impl UserPlane {
             clock.clone(),
             thread_config,
             Arc::clone(&stop),
-            worker,
+            (worker, Worker::poll),
             |_| false,
         );
         worker.ready().map_err(BenchError::of)?;

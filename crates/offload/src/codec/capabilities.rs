@@ -62,7 +62,7 @@ impl HostCapabilities {
         }
     }
 
-    /// The same of a host that is to be told about the links of ports.
+    /// The same of a host that takes what is reported of the links of ports.
     #[must_use]
     pub const fn with_links(self) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl HostCapabilities {
         }
     }
 
-    /// Whether it is to be told about the links of ports.
+    /// Whether it takes what is reported of the links of ports.
     pub const fn takes_links(self) -> bool {
         self.flags & Self::LINKS != 0
     }

@@ -260,8 +260,8 @@ fn links_down(ports: &Ports) -> u64 {
     down.fold(0, |bits, (port, _)| bits | 1 << port.index())
 }
 
-/// Waits for `stop`; tells the host of the ports' links, logs when contact begins and ends, keeps the ports' frames from the kernel's network stack, and
-/// gives the service manager signs of life of the thread.
+/// Waits for `stop`; reports the ports' links to the host, logs when contact begins and ends, keeps the ports' frames
+/// from the kernel's network stack, and gives the service manager signs of life of the thread.
 fn watch(
     thread: &AcceleratorThread,
     ports: &mut Ports,

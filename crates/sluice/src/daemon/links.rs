@@ -9,7 +9,7 @@ use upf::Control;
 /// Looks at the links of all ports, every few milliseconds.
 pub struct LinkWatch {
     due: Nanos,
-    /// What the first worker knows of it, which is told about its links.
+    /// What the first worker knows of it, to which its links are reported.
     accelerator: PublishedAccelerator,
 }
 

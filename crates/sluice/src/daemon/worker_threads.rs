@@ -12,12 +12,14 @@ use flow::WorkerId;
 use flow::slab::OutOfMemory;
 use ports::Ports;
 use rules::network::Network;
-use runtime::{Clock, Idle, ThreadConfig, Waiter, WakeTargets, Wakeup, WorkerThread, sockets_of_workers};
+use runtime::{
+    Clock, Idle, PollWorker, ThreadConfig, Waiter, WakeTargets, Wakeup, WorkerThread, sockets_of_workers,
+};
 use session::Random;
 use tracing::warn;
 use upf::{worker_config, worker_seed};
 use worker::dpdk::{DpdkIo, HostEnd};
-use worker::{Io, Worker, WorkerTables};
+use worker::{Io, Worker, WorkerTables, poll_over_dpdk};
 
 #[cfg(feature = "accelerator")]
 use super::accelerator::TowardsAccelerator;
@@ -182,14 +184,14 @@ pub fn start_workers(
             wakes: around.wakes.of(place),
         };
         match &mut towards {
-            None => Ok(worker_thread(eal, around, thread_config, move || {
-                Worker::with_tables(own, tables.end()?, io, link)
-            })),
+            None => {
+                let made = move || Worker::with_tables(own, tables.end()?, io, link);
+                Ok(worker_thread(eal, around, thread_config, (made, poll_over_dpdk)))
+            }
             Some(towards) => {
                 let io = behind_accelerator(towards, io, around)?;
-                Ok(worker_thread(eal, around, thread_config, move || {
-                    Worker::with_tables(own, tables.end()?, io, link)
-                }))
+                let made = move || Worker::with_tables(own, tables.end()?, io, link);
+                Ok(worker_thread(eal, around, thread_config, (made, Worker::poll)))
             }
         }
     };
@@ -201,7 +203,10 @@ fn worker_thread<I: Io + 'static>(
     eal: &'static Eal,
     around: &WorkerSurroundings<'_>,
     config: ThreadConfig,
-    worker: impl FnOnce() -> Result<Worker<I>, OutOfMemory> + Send + 'static,
+    worker: (
+        impl FnOnce() -> Result<Worker<I>, OutOfMemory> + Send + 'static,
+        PollWorker<I>,
+    ),
 ) -> WorkerThread {
     let (clock, halt) = (around.clock.clone(), Arc::clone(around.halt));
     WorkerThread::start(eal, clock, config, halt, worker, |_| false)

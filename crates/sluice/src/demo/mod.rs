@@ -25,7 +25,7 @@ use sim::path::Path;
 use sim::report::{DirectionReport, Report, Totals};
 use sim::smf::{Smf, State};
 use sim::{Shard, ShardConfig};
-use worker::{Stats, Worker};
+use worker::{Stats, Worker, poll_over_dpdk};
 
 use config::Config;
 use feeder::{Director, feeder};
@@ -143,7 +143,7 @@ impl Demo {
                 clock.clone(),
                 thread_config,
                 Arc::clone(end),
-                worker,
+                (worker, poll_over_dpdk),
                 feed,
             ));
             directors.push(director);

@@ -88,8 +88,8 @@ impl RanCongestion {
         self.sessions.is_empty()
     }
 
-    /// A session has this image from now on, or has ended. What was reported of a QoS flow stays, as long as its tunnels
-    /// lead to the same peers.
+    /// A session has this image from now on, or has ended. What was reported of a QoS flow stays, as long as its
+    /// tunnels lead to the same peers.
     pub fn follow(&mut self, session: SessionIndex, image: Option<&SessionImage>) {
         let mut flows: Vec<MarkedFlow> = Vec::new();
         let qers = image.map_or(&[][..], |image| image.rules.qers());

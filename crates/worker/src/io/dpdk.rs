@@ -7,9 +7,9 @@
 use std::os::fd::BorrowedFd;
 
 use dpdk::{Burst, Consumer, Mbuf, Mempool, MultiProducer, RxQueue, TxQueue};
-use flow::{Nanos, PortId, WorkerId};
+use flow::{PortId, WorkerId};
 
-use crate::{Batch, Instruction, Io, Parcel, Parcels, PollReport, QueueProgram, Urgency, Worker};
+use crate::{Batch, Instruction, Io, Parcel, Parcels, QueueProgram, Urgency};
 
 mod buf;
 mod offload_completion;
@@ -147,10 +147,6 @@ impl DpdkIo {
 
 impl Io for DpdkIo {
     type Buf = DpdkBuf;
-
-    fn poll(worker: &mut Worker<Self>, now: Nanos) -> PollReport {
-        worker.poll_here(now)
-    }
 
     fn ports(&self) -> usize {
         self.ports.len()
