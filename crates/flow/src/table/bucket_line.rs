@@ -2,8 +2,9 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use super::SLOTS;
 use super::Tick;
-use super::probe::{SLOTS, probe};
+use crate::lanes::probe;
 
 /// Eight tags, the ticks at which their flows expire, and where their entries are.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]

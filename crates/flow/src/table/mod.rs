@@ -12,7 +12,6 @@
 mod bucket_line;
 mod bulk;
 mod cuckoo;
-mod probe;
 mod search;
 mod summary;
 #[cfg(test)]
@@ -26,15 +25,17 @@ use core::ops::Range;
 
 use self::bucket_line::{BucketLine, Slot};
 use self::cuckoo::{CandidateBuckets, PrimaryBucket};
-pub(crate) use self::probe::SLOTS;
 use self::search::{FreedSlot, Moved, Search};
 use self::summary::Summaries;
 use crate::hash::Hasher;
 use crate::slab::{OutOfMemory, Slab};
-use crate::{BlockRef, FlowEntry, FlowKey, Seed, Verdict, prefetch};
+use crate::{BlockRef, FlowEntry, FlowKey, Seed, Verdict, lanes, prefetch};
 
 /// Keys in one pass.
 const BURST: usize = 64;
+
+/// Slots in a bucket: a tag for each.
+pub(crate) const SLOTS: usize = lanes::TAGS;
 
 /// Octets of a bucket.
 pub(crate) const BUCKET: usize = size_of::<BucketLine>();
