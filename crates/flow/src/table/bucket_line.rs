@@ -2,8 +2,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::SLOTS;
 use super::Tick;
+use crate::lanes::TAGS as SLOTS;
 use crate::lanes::probe;
 
 /// Eight tags, the ticks at which their flows expire, and where their entries are.

@@ -20,6 +20,8 @@ mod tick;
 
 pub use tick::Tick;
 
+pub(crate) use crate::lanes::TAGS as SLOTS;
+
 use core::fmt;
 use core::ops::Range;
 
@@ -29,13 +31,10 @@ use self::search::{FreedSlot, Moved, Search};
 use self::summary::Summaries;
 use crate::hash::Hasher;
 use crate::slab::{OutOfMemory, Slab};
-use crate::{BlockRef, FlowEntry, FlowKey, Seed, Verdict, lanes, prefetch};
+use crate::{BlockRef, FlowEntry, FlowKey, Seed, Verdict, prefetch};
 
 /// Keys in one pass.
 const BURST: usize = 64;
-
-/// Slots in a bucket: a tag for each.
-pub(crate) const SLOTS: usize = lanes::TAGS;
 
 /// Octets of a bucket.
 pub(crate) const BUCKET: usize = size_of::<BucketLine>();

@@ -1,8 +1,8 @@
 //! Making room: a breadth-first search for the shortest chain of moves that frees a slot in one of two buckets.
 
-use super::SLOTS;
 use super::bucket_line::BucketLine;
 use super::cuckoo::CandidateBuckets;
+use crate::lanes::TAGS as SLOTS;
 use crate::prefetch;
 use crate::slab::Slab;
 
