@@ -187,6 +187,7 @@ mod tests {
     #[test]
     fn every_fault_is_named() {
         let good = seal(Kind::Session, b"body").unwrap();
+        let known = good[5];
         assert_eq!(open(b"").unwrap_err(), RecordError::Truncated);
         assert_eq!(open(b"SL").unwrap_err(), RecordError::Truncated);
         assert_eq!(open(b"SLUG").unwrap_err(), RecordError::NoRecord);
@@ -203,8 +204,8 @@ mod tests {
             open(&resealed(|octets| octets[5] = 0)).unwrap_err(),
             RecordError::Revision {
                 revision: 0,
-                oldest: 4,
-                known: 5
+                oldest: known - 1,
+                known
             }
         );
         assert_eq!(
