@@ -83,18 +83,28 @@ fn check_sum(head: &[u8], body: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(head), body)
 }
 
-/// Puts a body into its envelope.
-pub(super) fn seal(kind: Kind, body: &[u8]) -> Result<Vec<u8>, RecordError> {
+/// Octets that most records have room in.
+const USUAL: usize = 1024;
+
+/// A body in its envelope: `append` appends it to the octets that it is given.
+pub(super) fn seal(
+    kind: Kind,
+    append: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, RecordError>,
+) -> Result<Vec<u8>, RecordError> {
+    let mut room = Vec::with_capacity(USUAL);
+    room.extend([0; HEADER]);
+    let mut octets = append(room)?;
+    let Some((header, body)) = octets.split_first_chunk_mut::<HEADER>() else {
+        return Err(RecordError::Truncated);
+    };
     if body.len() > LONGEST_RECORD {
         return Err(RecordError::TooLong(body.len()));
     }
-    let mut octets = Vec::with_capacity(HEADER + body.len());
-    octets.extend(MAGIC);
-    octets.push(kind as u8);
-    octets.extend([kind.revision(), kind.version()]);
-    octets.extend((body.len() as u32).to_be_bytes());
-    octets.extend(check_sum(&octets, body).to_be_bytes());
-    octets.extend(body);
+    header[..4].copy_from_slice(&MAGIC);
+    header[4..7].copy_from_slice(&[kind as u8, kind.revision(), kind.version()]);
+    header[7..CHECKED].copy_from_slice(&(body.len() as u32).to_be_bytes());
+    let sum = check_sum(&header[..CHECKED], body);
+    header[CHECKED..].copy_from_slice(&sum.to_be_bytes());
     Ok(octets)
 }
 
@@ -156,8 +166,12 @@ mod tests {
     use proptest::prelude::*;
 
     /// A record with another header field, whose check sum is right.
+    fn sealed(kind: Kind, body: &[u8]) -> Result<Vec<u8>, RecordError> {
+        seal(kind, |to| Ok([&to, body].concat()))
+    }
+
     fn resealed(change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
-        let mut octets = seal(Kind::Session, b"body").unwrap();
+        let mut octets = sealed(Kind::Session, b"body").unwrap();
         change(&mut octets);
         let sum = check_sum(&octets[..CHECKED], &octets[HEADER..]);
         octets[CHECKED..HEADER].copy_from_slice(&sum.to_be_bytes());
@@ -166,8 +180,8 @@ mod tests {
 
     #[test]
     fn what_is_sealed_opens_one_after_the_other() {
-        let mut octets = seal(Kind::Session, b"first").unwrap();
-        octets.extend(seal(Kind::Association, b"").unwrap());
+        let mut octets = sealed(Kind::Session, b"first").unwrap();
+        octets.extend(sealed(Kind::Association, b"").unwrap());
         let (first, rest) = open(&octets).unwrap();
         assert_eq!((first.kind, first.body), (Kind::Session, &b"first"[..]));
         let (second, rest) = open(rest).unwrap();
@@ -179,14 +193,14 @@ mod tests {
 
     #[test]
     fn the_form_is_as_documented() {
-        let octets = seal(Kind::Association, b"ab").unwrap();
+        let octets = sealed(Kind::Association, b"ab").unwrap();
         assert_eq!(octets[..11], *b"SLUI\x02\x00\x01\x00\x00\x00\x02");
         assert_eq!(octets[15..], *b"ab");
     }
 
     #[test]
     fn every_fault_is_named() {
-        let good = seal(Kind::Session, b"body").unwrap();
+        let good = sealed(Kind::Session, b"body").unwrap();
         let known = good[5];
         assert_eq!(open(b"").unwrap_err(), RecordError::Truncated);
         assert_eq!(open(b"SL").unwrap_err(), RecordError::Truncated);
@@ -215,7 +229,7 @@ mod tests {
         let long = resealed(|octets| octets[7] = 0xff);
         assert!(matches!(open(&long).unwrap_err(), RecordError::TooLong(_)));
         assert_eq!(
-            seal(Kind::Session, &vec![0; LONGEST_RECORD + 1]).unwrap_err(),
+            sealed(Kind::Session, &vec![0; LONGEST_RECORD + 1]).unwrap_err(),
             RecordError::TooLong(LONGEST_RECORD + 1)
         );
     }
@@ -223,7 +237,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_flipped_bit_goes_unnoticed(body in prop::collection::vec(any::<u8>(), 0..64), at: prop::sample::Index, bit in 0..8) {
-            let mut octets = seal(Kind::Session, &body).unwrap();
+            let mut octets = sealed(Kind::Session, &body).unwrap();
             let place = at.index(octets.len());
             octets[place] ^= 1_u8 << bit;
             prop_assert!(open(&octets).is_err());

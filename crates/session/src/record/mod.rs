@@ -81,7 +81,7 @@ impl SessionRecord {
     /// # Errors
     /// What no live session is: longer than [`LONGEST_RECORD`], or with a network instance that there is not.
     pub fn encode(&self, frame: Frame<'_>) -> Result<Vec<u8>, RecordError> {
-        envelope::seal(Kind::Session, &session_v1::encode(self, frame)?)
+        envelope::seal(Kind::Session, |to| session_v1::append(to, self, frame))
     }
 }
 
@@ -91,7 +91,7 @@ impl AssociationRecord {
     /// # Errors
     /// [`RecordError::TooLong`].
     pub fn encode(&self) -> Result<Vec<u8>, RecordError> {
-        envelope::seal(Kind::Association, &plain::encode(self, "association")?)
+        envelope::seal(Kind::Association, |to| plain::append(to, self, "association"))
     }
 }
 
@@ -101,7 +101,7 @@ impl NodeRecord {
     /// # Errors
     /// [`RecordError::TooLong`].
     pub fn encode(&self) -> Result<Vec<u8>, RecordError> {
-        envelope::seal(Kind::Node, &plain::encode(self, "node")?)
+        envelope::seal(Kind::Node, |to| plain::append(to, self, "node"))
     }
 }
 
@@ -111,7 +111,7 @@ impl ApplicationRecord {
     /// # Errors
     /// [`RecordError::TooLong`].
     pub fn encode(&self) -> Result<Vec<u8>, RecordError> {
-        envelope::seal(Kind::Application, &plain::encode(self, "application")?)
+        envelope::seal(Kind::Application, |to| plain::append(to, self, "application"))
     }
 }
 
@@ -121,7 +121,7 @@ impl ResponseRecord {
     /// # Errors
     /// [`RecordError::TooLong`].
     pub fn encode(&self) -> Result<Vec<u8>, RecordError> {
-        envelope::seal(Kind::Response, &plain::encode(self, "response")?)
+        envelope::seal(Kind::Response, |to| plain::append(to, self, "response"))
     }
 
     /// Reads a response.

@@ -7,8 +7,20 @@ use serde::{Deserialize, Serialize};
 use super::error::RecordError;
 use super::types::ApplicationRecord;
 
+/// Octets that most of what is no record has room in.
+const USUAL: usize = 128;
+
 pub(super) fn encode(record: &impl Serialize, what: &'static str) -> Result<Vec<u8>, RecordError> {
-    postcard::to_allocvec(record).map_err(|_| RecordError::Malformed(what))
+    append(Vec::with_capacity(USUAL), record, what)
+}
+
+/// `to` with the octets of `record` behind what it has.
+pub(super) fn append(
+    to: Vec<u8>,
+    record: &impl Serialize,
+    what: &'static str,
+) -> Result<Vec<u8>, RecordError> {
+    postcard::to_extend(record, to).map_err(|_| RecordError::Malformed(what))
 }
 
 pub(super) fn decode<T: DeserializeOwned>(octets: &[u8], what: &'static str) -> Result<Box<T>, RecordError> {

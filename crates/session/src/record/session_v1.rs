@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::error::RecordError;
+use super::plain;
 use super::types::{Frame, SessionRecord};
 use form::Body;
 use read::Reader;
@@ -15,10 +16,9 @@ mod read;
 mod urr;
 mod write;
 
-/// Writes a session.
-pub(super) fn encode(record: &SessionRecord, frame: Frame<'_>) -> Result<Vec<u8>, RecordError> {
-    let body = Writer::new(frame).body(record)?;
-    postcard::to_allocvec(&body).map_err(|_| RecordError::Malformed("session"))
+/// `to` with a session behind what it has.
+pub(super) fn append(to: Vec<u8>, record: &SessionRecord, frame: Frame<'_>) -> Result<Vec<u8>, RecordError> {
+    plain::append(to, &Writer::new(frame).body(record)?, "session")
 }
 
 /// The revision of the content in which no QER marked packets for L4S: it ended before that.
