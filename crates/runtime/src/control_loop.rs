@@ -40,18 +40,23 @@ pub struct ControlLoop {
     wakeups: Option<Wakeups>,
 }
 
-/// How long the thread had its core, from the end of one turn to the end of the next.
+/// How long the thread had its core, from the end of one turn to the end of a later one.
 #[derive(Default)]
 struct Presence {
-    /// When the last turn was over, and the thread's processor time then.
+    /// When the first of them was over, and the thread's processor time then.
     last: Option<(Nanos, Duration)>,
     /// How long the thread has waited since because it had nothing to do.
     rested: Duration,
 }
 
 impl Presence {
-    /// The time since the last turn in which others had the core: that in which the thread neither ran nor rested.
+    /// The time in which others had the core: that in which the thread neither ran nor rested. Nothing while it cannot
+    /// be long enough to count: the processor's time is asked of the system, which takes as long as a small turn.
     fn take_absence(&mut self, end: Nanos) -> Duration {
+        let is_short = |(last_end, _)| end.since(last_end) < LEAST_ABSENCE;
+        if self.last.is_some_and(is_short) {
+            return Duration::ZERO;
+        }
         let ran = processor_time();
         let rested = std::mem::take(&mut self.rested);
         let Some((last_end, last_ran)) = self.last.replace((end, ran)) else {
