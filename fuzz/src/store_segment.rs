@@ -84,6 +84,15 @@ impl StoreDisk for Memory {
         Ok(u64::MAX)
     }
 
+    fn write_at(&mut self, name: &str, offset: u64, octets: &[u8]) -> io::Result<usize> {
+        self.with(name, |there| {
+            let (from, end) = (offset as usize, offset as usize + octets.len());
+            there.resize(there.len().max(end), 0);
+            there[from..end].copy_from_slice(octets);
+        })?;
+        Ok(octets.len())
+    }
+
     fn reserve(&mut self, _: &str, _: u64) -> io::Result<()> {
         Ok(())
     }

@@ -18,11 +18,16 @@ use crate::reads::DirectoryReads;
 pub struct Directory {
     handle: DirectoryHandle,
     /// The file that is being appended to.
-    appended: Option<(String, File)>,
-    overwritten: Option<(String, File)>,
+    appended: Open,
+    /// The file that is being written at any place.
+    placed: Open,
+    overwritten: Open,
     /// Held as long as the writer lives: two would write the same names.
     lock: File,
 }
+
+/// A file that stays open, by its name.
+type Open = Option<(String, File)>;
 
 const LOCK: &str = "lock";
 
@@ -48,6 +53,7 @@ impl Directory {
         Ok(Directory {
             handle,
             appended: None,
+            placed: None,
             overwritten: None,
             lock,
         })
@@ -99,22 +105,53 @@ impl Directory {
         Ok(())
     }
 
-    fn appended(&mut self, name: &str) -> io::Result<&mut File> {
-        if let Some((open, file)) = &self.appended
-            && open == name
-            && file.metadata()?.nlink() == 0
-        {
-            let words = format!("{open}: was removed while it was written");
-            self.appended = None;
-            return Err(io::Error::new(io::ErrorKind::NotFound, words));
-        }
-        if self.appended.as_ref().is_none_or(|(open, _)| open != name) {
-            let file = self.handle.write(name, OFlags::APPEND)?;
-            self.appended = Some((name.to_owned(), file));
-        }
-        let file = self.appended.as_mut().map(|(_, file)| file);
-        file.ok_or_else(|| io::ErrorKind::NotFound.into())
+    /// Writes octets at any place of a file that there is, which grows where they end behind its end. Returns how many.
+    ///
+    /// # Errors
+    /// The system's; as [`append`](Disk::append), when it is no regular file or not this user's alone.
+    pub fn write_at(&mut self, name: &str, offset: u64, octets: &[u8]) -> io::Result<usize> {
+        opened(&mut self.placed, &self.handle, name, OFlags::empty())?.write_at(octets, offset)
     }
+
+    fn appended(&mut self, name: &str) -> io::Result<&mut File> {
+        opened(&mut self.appended, &self.handle, name, OFlags::APPEND)
+    }
+
+    /// The file, as it was opened to be written last.
+    fn written(&mut self, name: &str) -> io::Result<&mut File> {
+        match &self.placed {
+            Some((open, _)) if open == name => opened(&mut self.placed, &self.handle, name, OFlags::empty()),
+            _ => self.appended(name),
+        }
+    }
+
+    /// The name is not, or no longer, that of a file that is open.
+    fn close(&mut self, name: &str) {
+        self.appended = None;
+        self.placed.take_if(|(open, _)| open == name);
+    }
+}
+
+/// The open file, if it has this name; else the file of this name, which stays open.
+fn opened<'f>(
+    open: &'f mut Open,
+    handle: &DirectoryHandle,
+    name: &str,
+    flags: OFlags,
+) -> io::Result<&'f mut File> {
+    if let Some((found, file)) = open
+        && found == name
+        && file.metadata()?.nlink() == 0
+    {
+        let words = format!("{found}: was removed while it was written");
+        *open = None;
+        return Err(io::Error::new(io::ErrorKind::NotFound, words));
+    }
+    if open.as_ref().is_none_or(|(found, _)| found != name) {
+        *open = Some((name.to_owned(), handle.write(name, flags)?));
+    }
+    let file = open.as_mut().map(|(_, file)| file);
+    file.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// Writes octets that no file system stores in less room.
@@ -143,7 +180,7 @@ impl Disk for Directory {
     }
 
     fn create(&mut self, name: &str) -> io::Result<()> {
-        self.appended = None;
+        self.close(name);
         self.keep_lock()?;
         let file = self.handle.create(name)?;
         self.appended = Some((name.to_owned(), file));
@@ -155,20 +192,21 @@ impl Disk for Directory {
     }
 
     fn sync(&mut self, name: &str) -> io::Result<()> {
-        self.appended(name)?.sync_data()
+        self.written(name)?.sync_data()
     }
 
     fn truncate(&mut self, name: &str, octets: u64) -> io::Result<()> {
-        self.appended(name)?.set_len(octets)
+        self.written(name)?.set_len(octets)
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        self.appended = None;
+        self.close(from);
+        self.close(to);
         self.handle.rename(from, to)
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
-        self.appended = None;
+        self.close(name);
         self.handle.remove(name)
     }
 
@@ -334,6 +372,30 @@ mod tests {
         let made = scratch.spool().join("new");
         assert_eq!(fs::read(&made).unwrap(), b"a line");
         assert_eq!(made.symlink_metadata().unwrap().permissions().mode() & 0o137, 0);
+    }
+
+    /// Other files that are made and removed meanwhile are others.
+    #[test]
+    fn a_file_is_written_at_any_place() {
+        let scratch = Scratch::new("placed");
+        let mut directory = Directory::open(&scratch.spool()).unwrap();
+        directory.create("a").unwrap();
+        assert_eq!(directory.write_at("a", 0, b"abcdef").unwrap(), 6);
+        directory.create("b").unwrap();
+        directory.append("b", b"b").unwrap();
+        directory.remove("b").unwrap();
+        assert_eq!(directory.write_at("a", 2, b"CDEFGH").unwrap(), 6);
+        directory.sync("a").unwrap();
+        assert_eq!(fs::read(scratch.spool().join("a")).unwrap(), b"abCDEFGH");
+        directory.truncate("a", 3).unwrap();
+        directory.append("a", b"x").unwrap();
+        assert_eq!(fs::read(scratch.spool().join("a")).unwrap(), b"abCx");
+        fs::remove_file(scratch.spool().join("a")).unwrap();
+        let gone = directory.write_at("a", 0, b"x").unwrap_err();
+        assert_eq!(gone.kind(), io::ErrorKind::NotFound);
+        directory.create("a").unwrap();
+        directory.write_at("a", 0, b"y").unwrap();
+        assert_eq!(fs::read(scratch.spool().join("a")).unwrap(), b"y");
     }
 
     /// As by `mv spool/* elsewhere`.

@@ -146,6 +146,8 @@ impl<D: StoreDisk> Store<D> {
             };
             let is_end = wanted == left || (octets.len() as u64) < wanted;
             let used = self.move_records(&moving, &octets, is_end) as u64;
+            let read = octets.len() as u64;
+            self.slice = octets;
             if used == 0 && !is_end {
                 // A record is longer than the slice.
                 wanted = (wanted + LONGEST_RECORD as u64).min(left);
@@ -157,7 +159,7 @@ impl<D: StoreDisk> Store<D> {
                 moving.offset + used
             };
             moving.attempts = 0;
-            if (octets.len() as u64) < wanted {
+            if read < wanted {
                 moving.offset = moving.segment.octets;
             }
             self.owed_octets = self.owed_octets.saturating_sub(used);

@@ -77,6 +77,7 @@ impl<D: StoreDisk> Store<D> {
                 return Err(Fault::Damaged);
             }
             let used = indexing.add(&octets, wanted == left).ok_or(Fault::Damaged)? as u64;
+            self.slice = octets;
             indexing.offset += used;
             if used > 0 || wanted == left {
                 return Ok(());

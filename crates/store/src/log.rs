@@ -1,9 +1,12 @@
 //! The segment that is being written.
 //!
-//! A batch is written behind what is confirmed, and confirmed by one sync. When a write fails the segment is cut off
-//! behind what was confirmed, and the batch is written there again. When a sync fails the segment takes nothing more:
-//! a disk may report the next sync of the same octets as done without having them. The batch goes into a new segment
-//! then, whose header says how much of each one before counts.
+//! A batch is written behind what is confirmed, and confirmed by one sync. Zeros are written ahead: a batch that takes
+//! their place changes neither the size of the file nor where it is on the disk, and a file system has that much less
+//! to make durable. So zeros follow on the last batch of a segment until it is full.
+//!
+//! When a write fails the segment is cut off behind what was confirmed, and the batch is written there again. When a
+//! sync fails the segment takes nothing more: a disk may report the next sync of the same octets as done without having
+//! them. The batch goes into a new segment then, whose header says how much of each one before counts.
 
 use std::io;
 
@@ -18,9 +21,39 @@ struct Active {
     name: String,
     /// Octets that are confirmed; 0: not even its name is.
     confirmed: u64,
+    /// Octets of the file, the zeros ahead with them.
+    length: u64,
     /// Whether there may be octets behind them.
     is_doubtful: bool,
 }
+
+impl Active {
+    /// Writes zeros behind `end`, up to which the file was written, if there are none left and the segment is
+    /// not full there. Where the disk has no room for them there are none.
+    fn write_ahead(&mut self, disk: &mut impl StoreDisk, end: u64, segment_octets: u64) -> io::Result<()> {
+        if end <= self.length {
+            return Ok(());
+        }
+        self.length = end;
+        let ahead = segment_octets.saturating_sub(end).min(ZEROS.len() as u64);
+        let zeros = ZEROS.get(..ahead as usize).unwrap_or_default();
+        match write_all(disk, &self.name, end, zeros) {
+            Ok(_) => self.length += ahead,
+            Err(_) => disk.truncate(&self.name, end)?,
+        }
+        Ok(())
+    }
+
+    /// Cuts off the zeros ahead. Where that cannot be done they stay: nothing reads them.
+    fn cut_zeros(&self, disk: &mut impl StoreDisk) {
+        if self.length > self.confirmed {
+            let _ = disk.truncate(&self.name, self.confirmed);
+        }
+    }
+}
+
+/// Zeros that are written ahead: for some batches, and no more than a disk takes in passing.
+static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// The writing end of the log.
 #[derive(Debug)]
@@ -88,7 +121,7 @@ impl Log {
         batch: &[u8],
     ) -> io::Result<Written> {
         self.clear_doubt(disk);
-        self.seal_full(segment_octets);
+        self.seal_full(disk, segment_octets);
         if self.active.is_none() {
             self.begin(disk)?;
         }
@@ -101,10 +134,12 @@ impl Log {
             before: if is_new { segments.list() } else { Vec::new() },
         };
         active.is_doubtful = true;
+        let mut offset = active.confirmed;
         if is_new {
-            append(disk, &active.name, &header.encode())?;
+            offset = write_all(disk, &active.name, 0, &header.encode())?;
         }
-        append(disk, &active.name, batch)?;
+        let end = write_all(disk, &active.name, offset, batch)?;
+        active.write_ahead(disk, end, segment_octets)?;
         let synced = disk.sync(&active.name);
         let synced = synced.and_then(|()| if is_new { disk.sync_directory() } else { Ok(()) });
         if let Err(error) = synced {
@@ -112,14 +147,13 @@ impl Log {
             return Err(error);
         }
         active.is_doubtful = false;
-        let offset = if is_new { header.octets() } else { active.confirmed };
-        active.confirmed = offset + batch.len() as u64;
+        active.confirmed = end;
         let written = Written {
             segment: active.number,
             offset,
             is_new,
         };
-        self.seal_full(segment_octets);
+        self.seal_full(disk, segment_octets);
         Ok(written)
     }
 
@@ -137,6 +171,7 @@ impl Log {
             number,
             name,
             confirmed: 0,
+            length: 0,
             is_doubtful: false,
         });
         Ok(())
@@ -148,7 +183,7 @@ impl Log {
             return;
         };
         match disk.truncate(&active.name, active.confirmed) {
-            Ok(()) => active.is_doubtful = false,
+            Ok(()) => (active.is_doubtful, active.length) = (false, active.confirmed),
             Err(_) => self.abandon(disk),
         }
     }
@@ -164,9 +199,27 @@ impl Log {
     }
 
     /// A segment that is full takes nothing more, so that it can be compacted.
-    fn seal_full(&mut self, segment_octets: u64) {
-        self.active.take_if(|active| active.confirmed >= segment_octets);
+    fn seal_full(&mut self, disk: &mut impl StoreDisk, segment_octets: u64) {
+        if let Some(full) = self.active.take_if(|active| active.confirmed >= segment_octets) {
+            full.cut_zeros(disk);
+        }
     }
+}
+
+/// Writes octets at a place of a file; returns where they end.
+fn write_all(disk: &mut impl StoreDisk, name: &str, mut offset: u64, mut octets: &[u8]) -> io::Result<u64> {
+    while !octets.is_empty() {
+        match disk.write_at(name, offset, octets) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(taken) => {
+                offset += taken as u64;
+                octets = octets.get(taken..).unwrap_or_default();
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(offset)
 }
 
 pub(crate) fn append(disk: &mut impl StoreDisk, name: &str, mut octets: &[u8]) -> io::Result<()> {

@@ -168,11 +168,11 @@ impl Reading {
                     |records, _, item| *records += u64::from(matches!(item, Item::Record(..))),
                 )
             });
-            let octets = scanned.map_err(|error| fault(&name, error))?;
+            scanned.map_err(|error| fault(&name, error))?;
             if records > 0 {
                 break;
             }
-            self.recovered.torn_octets += octets;
+            self.recovered.torn_octets += written_octets(disk, &name, 0)?;
             remove(disk, &name)
                 .and_then(|()| disk.sync_directory())
                 .map_err(|error| fault(&name, error))?;
@@ -358,7 +358,7 @@ impl Reading {
         self.unconfirmed = Unconfirmed::default();
     }
 
-    /// What is behind the last record of the newest segment goes: a write that was not finished.
+    /// What is behind the last record of the newest segment goes: a write that was not finished, and zeros ahead.
     fn cut_tail(
         &mut self,
         disk: &mut impl StoreDisk,
@@ -366,10 +366,10 @@ impl Reading {
         damaged: &mut Vec<(u64, u64)>,
         end: u64,
     ) -> Result<u64, OpenError> {
-        let Some((offset, octets)) = damaged.pop_if(|(offset, octets)| *offset + *octets == end) else {
+        let Some((offset, _)) = damaged.pop_if(|(offset, octets)| *offset + *octets == end) else {
             return Ok(end);
         };
-        self.recovered.torn_octets += octets;
+        self.recovered.torn_octets += written_octets(disk, name, offset)?;
         disk.truncate(name, offset).map_err(|error| fault(name, error))?;
         Ok(offset)
     }
@@ -466,6 +466,29 @@ fn found_at<'r>(recovered: &'r mut Recovered, key: KeyRef<'_>, place: Option<Pla
     };
     *kept = seid;
     found
+}
+
+/// Octets of a file from `offset` to the last one that is not 0.
+fn written_octets(disk: &mut impl StoreDisk, name: &str, offset: u64) -> Result<u64, OpenError> {
+    let (mut seen, mut written) = (0, 0);
+    let mut chunk = [0; 4096];
+    let counted = disk.read(name).and_then(|mut file| {
+        skip(&mut file, offset)?;
+        loop {
+            let read = match file.read(&mut chunk) {
+                Ok(0) => return Ok(written),
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            let octets = chunk.get(..read).unwrap_or_default();
+            if let Some(last) = octets.iter().rposition(|octet| *octet != 0) {
+                written = seen + last as u64 + 1;
+            }
+            seen += read as u64;
+        }
+    });
+    counted.map_err(|error| fault(name, error))
 }
 
 fn skip(file: &mut impl Read, octets: u64) -> io::Result<()> {

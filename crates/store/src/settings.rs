@@ -13,7 +13,7 @@ pub struct Settings {
     /// Octets that may be garbage (superseded and removed records), in percent of the live ones, before all of it is
     /// compacted; three segments and a batch are allowed besides. At least 10; default 100.
     pub garbage_percent: u32,
-    /// Octets of a segment that one poll compacts, where it is not behind. Default 1 MiB.
+    /// Octets of a segment that one poll compacts, where it is not behind. Default 256 KiB.
     pub slice_octets: usize,
     /// Octets of the file that is given up when the disk is full, so that removals and compaction continue. It must be
     /// larger than a segment and two batches together; 0: none. Default 64 MiB.
@@ -28,7 +28,7 @@ impl Default for Settings {
             segment_octets: 32 << 20,
             batch_octets: 8 << 20,
             garbage_percent: 100,
-            slice_octets: 1 << 20,
+            slice_octets: 256 << 10,
             reserve_octets: 64 << 20,
             retry: Duration::from_secs(1),
         }

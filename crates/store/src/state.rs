@@ -50,6 +50,8 @@ pub struct Store<D: StoreDisk> {
     pub(crate) index_retry_at: Option<Duration>,
     /// Octets of the last batch.
     pub(crate) last_batch_octets: usize,
+    /// Room for what is read of a segment.
+    pub(crate) slice: Vec<u8>,
     /// Octets that are to be compacted for those that were written.
     pub(crate) owed_octets: u64,
     pub(crate) unreadable: Vec<Key>,
@@ -199,9 +201,10 @@ impl<D: StoreDisk> Store<D> {
         self.batch.shrink_to(2 * self.settings.batch_octets);
     }
 
-    /// This many octets of a segment, or as many as there are.
+    /// This many octets of a segment, or as many as there are: in the room for them, which is to be given back.
     pub(crate) fn read_slice(&mut self, number: u64, offset: u64, wanted: u64) -> io::Result<Vec<u8>> {
-        let mut octets = vec![0; wanted as usize];
+        let mut octets = std::mem::take(&mut self.slice);
+        octets.resize(wanted as usize, 0);
         let read = self.reads.read_at(&file_name(number), offset, &mut octets)?;
         octets.truncate(read);
         Ok(octets)

@@ -60,6 +60,7 @@ impl<D: StoreDisk> Store<D> {
             indexing: None,
             index_retry_at: None,
             last_batch_octets: 0,
+            slice: Vec::new(),
             owed_octets: 0,
             unreadable: Vec::new(),
             polled: now,

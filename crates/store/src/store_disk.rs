@@ -16,6 +16,8 @@ pub trait StoreDisk: Disk {
     fn reads(&self) -> io::Result<Self::Reads>;
     /// Octets that can still be written.
     fn free_octets(&mut self) -> io::Result<u64>;
+    /// Writes octets at a place of a file, which is no further than its end; returns how many.
+    fn write_at(&mut self, name: &str, offset: u64, octets: &[u8]) -> io::Result<usize>;
     /// Makes a file that has this many octets of the disk, or gives them to one that has fewer.
     fn reserve(&mut self, name: &str, octets: u64) -> io::Result<()>;
 }
@@ -40,6 +42,10 @@ impl StoreDisk for Directory {
 
     fn free_octets(&mut self) -> io::Result<u64> {
         Directory::free_octets(self)
+    }
+
+    fn write_at(&mut self, name: &str, offset: u64, octets: &[u8]) -> io::Result<usize> {
+        Directory::write_at(self, name, offset, octets)
     }
 
     fn reserve(&mut self, name: &str, octets: u64) -> io::Result<()> {

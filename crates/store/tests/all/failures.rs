@@ -114,8 +114,8 @@ fn a_disk_that_never_syncs_is_not_filled() {
     let mut world = World::new(1);
     world.put(key(8));
     for _ in 0..50 {
-        let from = world.disk.state().operations + 3;
-        // A new segment: creation, header, batch, and then the sync.
+        let from = world.disk.state().operations + 4;
+        // A new segment: creation, header, batch, zeros, and then the sync.
         world.disk.state().failure = Some(Failure {
             from,
             operations: 1,

@@ -52,8 +52,8 @@ struct File {
 }
 
 impl File {
-    fn touch(&mut self, from: usize) {
-        self.dirty.extend(from / PAGE..self.now.len().div_ceil(PAGE));
+    fn touch(&mut self, octets: Range<usize>) {
+        self.dirty.extend(octets.start / PAGE..octets.end.div_ceil(PAGE));
     }
 
     /// Brings `octets` of a page to the disk.
@@ -215,6 +215,17 @@ impl FakeDisk {
         state.files[state.names[name]].now.clone()
     }
 
+    /// The octets of a segment without the zeros that were written ahead.
+    pub fn octets_without_zeros(&self, name: &str) -> Vec<u8> {
+        let mut octets = self.octets(name);
+        let end = octets
+            .iter()
+            .rposition(|octet| *octet != 0)
+            .map_or(0, |last| last + 1);
+        octets.truncate(end.next_multiple_of(8));
+        octets
+    }
+
     /// Makes a file that is durable.
     pub fn put_file(&self, name: &str, octets: &[u8]) {
         let mut state = self.state();
@@ -308,30 +319,11 @@ impl Disk for FakeDisk {
     }
 
     fn append(&mut self, name: &str, octets: &[u8]) -> io::Result<usize> {
-        let mut state = self.state();
-        let number = state.number(name)?;
-        let room = state.room.saturating_sub(state.used());
-        let mut most = octets.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        let outcome = state.step();
-        if let Err(error) = &outcome {
-            // An interrupted write has written nothing.
-            let is_partial = error.kind() != ErrorKind::Interrupted && state.happens_all_the_same();
-            most = if is_partial { state.dice.below(most + 1) } else { 0 };
-        } else if state.shortens_one_in > 0 && most > 1 {
-            let one_in = state.shortens_one_in;
-            if state.dice.one_in(one_in) {
-                most = 1 + state.dice.below(most - 1);
-            }
-        }
-        let file = &mut state.files[number];
-        let from = file.now.len();
-        file.now.extend_from_slice(&octets[..most]);
-        file.touch(from);
-        outcome?;
-        if most == 0 {
-            return Err(ErrorKind::StorageFull.into());
-        }
-        Ok(most)
+        let end = {
+            let state = self.state();
+            state.files[state.number(name)?].now.len()
+        };
+        self.write_at(name, end as u64, octets)
     }
 
     fn sync(&mut self, name: &str) -> io::Result<()> {
@@ -405,6 +397,39 @@ impl StoreDisk for FakeDisk {
         let mut state = self.state();
         state.step()?;
         Ok(state.room.saturating_sub(state.used()))
+    }
+
+    fn write_at(&mut self, name: &str, offset: u64, octets: &[u8]) -> io::Result<usize> {
+        let mut state = self.state();
+        let number = state.number(name)?;
+        let room = state.room.saturating_sub(state.used());
+        let from = offset as usize;
+        let there = state.files[number].now.len();
+        assert!(from <= there, "{name}: a hole at {there}");
+        let room = usize::try_from(room)
+            .unwrap_or(usize::MAX)
+            .saturating_add(there - from);
+        let mut most = octets.len().min(room);
+        let outcome = state.step();
+        if let Err(error) = &outcome {
+            // An interrupted write has written nothing.
+            let is_partial = error.kind() != ErrorKind::Interrupted && state.happens_all_the_same();
+            most = if is_partial { state.dice.below(most + 1) } else { 0 };
+        } else if state.shortens_one_in > 0 && most > 1 {
+            let one_in = state.shortens_one_in;
+            if state.dice.one_in(one_in) {
+                most = 1 + state.dice.below(most - 1);
+            }
+        }
+        let file = &mut state.files[number];
+        file.now.resize(there.max(from + most), 0);
+        file.now[from..from + most].copy_from_slice(&octets[..most]);
+        file.touch(from..from + most);
+        outcome?;
+        if most == 0 {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        Ok(most)
     }
 
     fn reserve(&mut self, name: &str, octets: u64) -> io::Result<()> {

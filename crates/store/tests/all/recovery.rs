@@ -38,7 +38,7 @@ fn ten(closes: bool) -> FakeDisk {
 const BATCH: usize = 32 + 32 + 8 + 4 + 100 + 4 - 4;
 
 fn change(disk: &FakeDisk, change: impl FnOnce(&mut Vec<u8>)) {
-    let mut octets = disk.octets(FIRST);
+    let mut octets = disk.octets_without_zeros(FIRST);
     change(&mut octets);
     disk.put_file(FIRST, &octets);
 }
@@ -58,7 +58,7 @@ fn seids(recovered: &Recovered) -> Vec<u64> {
 #[test]
 fn a_torn_tail_is_cut_off() {
     let disk = ten(false);
-    let whole = disk.octets(FIRST).len();
+    let whole = disk.octets_without_zeros(FIRST).len();
     change(&disk, |octets| octets.truncate(whole - 10));
     let (_, found) = open(&disk);
     assert_eq!(seids(&found), (1..10).collect::<Vec<_>>());
@@ -69,6 +69,30 @@ fn a_torn_tail_is_cut_off() {
     assert_eq!(disk.octets(FIRST).len(), whole - (BATCH - 32));
     let (_, again) = open(&disk.after_kill());
     assert_eq!((again.torn_octets, again.len()), (0, 9));
+}
+
+/// A batch takes the place of zeros that were written before it, and no more of the disk.
+#[test]
+fn zeros_are_written_ahead_and_nothing_is_torn_by_them() {
+    let disk = ten(false);
+    let (mut store, _) = open(&disk);
+    let mut lengths = Vec::new();
+    for seid in 0..10 {
+        let put = store.put(Duration::ZERO, &Key::Session(seid), 0, b"", &[1; 300]);
+        put.expect("not too long");
+        store.poll(Duration::ZERO);
+        let newest = disk.segments().pop().expect("a segment");
+        lengths.push((newest.clone(), disk.octets(&newest).len()));
+    }
+    let full = settings().segment_octets as usize;
+    assert!(
+        lengths
+            .iter()
+            .all(|(name, length)| (name, *length) == (&lengths[0].0, full)),
+        "{lengths:?}"
+    );
+    let (_, found) = open(&disk.after_kill());
+    assert_eq!((found.torn_octets, found.damaged.len(), found.len()), (0, 0, 11));
 }
 
 #[test]
@@ -112,10 +136,15 @@ fn a_segment_whose_header_is_damaged_is_read_all_the_same() {
 fn a_segment_that_has_not_even_a_header_goes() {
     let disk = ten(true);
     let name = "store-00000000000000000002.log";
-    for octets in [&[][..], &[0; 700], b"SLUISTOR"] {
+    for (octets, torn) in [
+        (&[][..], 0),
+        (&[0; 700], 0),
+        (b"SLUISTOR", 8),
+        (b"SLUISTOR\0\0\0", 8),
+    ] {
         disk.put_file(name, octets);
         let (_, found) = open(&disk);
-        assert_eq!((found.len(), found.torn_octets), (10, octets.len() as u64));
+        assert_eq!((found.len(), found.torn_octets), (10, torn));
         assert_eq!(disk.segments(), [FIRST]);
     }
 }
