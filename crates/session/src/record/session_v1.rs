@@ -2,10 +2,14 @@
 
 use std::borrow::Cow;
 
+use usage::{UsageReport, WallClock};
+
 use super::error::RecordError;
 use super::types::{Frame, SessionRecord};
+use convert::{Dates, Form};
 use form::Body;
 use read::Reader;
+pub(super) use urr::Usage;
 use write::Writer;
 
 mod convert;
@@ -42,4 +46,16 @@ fn read(octets: &[u8], frame: Frame<'_>) -> Result<SessionRecord, RecordError> {
         return Err(RecordError::Malformed("end"));
     }
     Reader::new(frame, &body)?.record(body)
+}
+
+/// Usage reports in the form that they have in this version.
+pub(super) fn write_usage(reports: &[UsageReport], wall: &WallClock) -> Vec<Usage> {
+    let dates = Dates { wall };
+    reports.iter().map(|report| Form::write(report, dates)).collect()
+}
+
+/// Reads what [`write_usage`] has written.
+pub(super) fn read_usage(reports: &[Usage], wall: &WallClock) -> Result<Vec<UsageReport>, RecordError> {
+    let dates = Dates { wall };
+    reports.iter().map(|report| report.read(dates)).collect()
 }

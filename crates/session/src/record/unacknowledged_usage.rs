@@ -1,0 +1,58 @@
+//! The body of the record of usage that is not acknowledged, version 1. Its reports have the form that they have in a
+//! session's record: where that changes, this record's revision does.
+
+use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use usage::WallClock;
+
+use super::error::RecordError;
+use super::plain;
+use super::session_v1::{Usage, read_usage, write_usage};
+use super::types::UnacknowledgedUsage;
+use crate::ids::{CpFSeid, Seid};
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    association: Vec<u8>,
+    seid: u64,
+    part: u16,
+    cp: Option<(u64, Option<Ipv4Addr>, Option<Ipv6Addr>)>,
+    peer: SocketAddr,
+    request: Vec<u8>,
+    usage: Vec<Usage>,
+}
+
+pub(super) fn encode(record: &UnacknowledgedUsage, wall: &WallClock) -> Result<Vec<u8>, RecordError> {
+    let UnacknowledgedUsage {
+        association,
+        seid,
+        part,
+        cp,
+        peer,
+        request,
+        usage,
+    } = record;
+    let body = Body {
+        association: association.clone(),
+        seid: seid.0,
+        part: *part,
+        cp: cp.map(|cp| (cp.seid, cp.ipv4, cp.ipv6)),
+        peer: *peer,
+        request: request.clone(),
+        usage: write_usage(usage, wall),
+    };
+    plain::encode(&body, "usage")
+}
+
+pub(super) fn decode(octets: &[u8], wall: &WallClock) -> Result<UnacknowledgedUsage, RecordError> {
+    let body: Body = plain::borrow(octets, "usage")?;
+    Ok(UnacknowledgedUsage {
+        association: body.association,
+        seid: Seid(body.seid),
+        part: body.part,
+        cp: body.cp.map(|(seid, ipv4, ipv6)| CpFSeid { seid, ipv4, ipv6 }),
+        peer: body.peer,
+        request: body.request,
+        usage: read_usage(&body.usage, wall)?,
+    })
+}
