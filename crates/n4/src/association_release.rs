@@ -210,8 +210,8 @@ impl AssociationRelease<'_> {
         sent
     }
 
-    /// Sends one report of a session that has ended; the last one has what is left of its packet rates. Gives the number
-    /// of the usage, and the request.
+    /// Sends one report of a session that has ended; the last one has what is left of its packet rates. Gives the
+    /// number of the usage, and the request.
     fn send_last(
         &mut self,
         now: Nanos,

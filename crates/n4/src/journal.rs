@@ -40,7 +40,8 @@ pub enum Kept {
         /// `None`: it is not repeated any more.
         record: Option<Box<ResponseRecord>>,
     },
-    /// Usage of a session that is gone, in one request that is not acknowledged. It comes before the end of the session.
+    /// Usage of a session that is gone, in one request that is not acknowledged. It comes before the end of the
+    /// session.
     LastUsage {
         /// The session's SEID.
         seid: Seid,

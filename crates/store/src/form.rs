@@ -37,8 +37,8 @@ use std::fmt;
 use crate::key::{Key, Table};
 use crate::lsn::Lsn;
 
-/// The version of the form that is written. Version 1 has no usage that is not acknowledged, and no packets left of
-/// packet rates in what a session has used: a build that knows no other would take those for damage.
+/// The version of the form that is written. Version 1 has no table of unacknowledged usage: a build that knows no other
+/// version would take records of it for damage.
 pub const VERSION: u16 = 2;
 /// The oldest version that is read.
 pub(crate) const OLDEST_VERSION: u16 = 1;

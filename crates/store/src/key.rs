@@ -51,8 +51,8 @@ pub enum Key {
     Usage(u64),
     /// The response to the deletion of a session: the octets of its local SEID.
     Response([u8; 8]),
-    /// Usage of a session that is gone, which is not acknowledged: the octets of its local SEID and of the number of the
-    /// request.
+    /// Usage of a session that is gone, which is not acknowledged: the octets of its local SEID and of the number of
+    /// the request.
     LastUsage([u8; 10]),
 }
 

@@ -67,8 +67,8 @@ impl SessionKeeping<'_> {
         self.endpoint.restore_responses(self.now, responses);
     }
 
-    /// Usage of sessions that are gone, which the store had since it was not acknowledged. To be called when all sessions
-    /// are listed.
+    /// Usage of sessions that are gone, which the store had since it was not acknowledged. To be called when all
+    /// sessions are listed.
     pub fn restore_last_usage(&mut self, usage: Vec<UnacknowledgedUsage>) {
         self.endpoint.restore_last_usage(self.now, usage);
     }

@@ -142,7 +142,8 @@ impl Endpoint {
     }
 
     /// Usage of sessions that are gone, which their control planes had not acknowledged: it goes to them again. To be
-    /// called when the sessions have been entered that are to come: of one that has not ended, its record has the usage.
+    /// called when the sessions have been entered that are to come: of one that has not ended, its record has the
+    /// usage.
     pub fn restore_last_usage(&mut self, now: Nanos, all: Vec<UnacknowledgedUsage>) {
         let mut over = Vec::new();
         for usage in all {

@@ -112,7 +112,7 @@ impl Keeping {
 
     /// Makes all durable, and gives what is sent then.
     pub fn sync(&mut self) -> Vec<Reply> {
-        // What tells of nothing new.
+        // What says nothing new.
         let mut sent = self.world.transmits();
         self.gather();
         self.write(self.waiting.len());
@@ -122,7 +122,7 @@ impl Keeping {
         sent
     }
 
-    /// The first so many of what waits become durable.
+    /// The first `count` of what waits become durable.
     pub fn write(&mut self, count: usize) {
         for (key, value) in self.waiting.drain(..count) {
             match value {

@@ -15,7 +15,6 @@ mod plain;
 mod progress;
 mod session_v1;
 mod types;
-mod unacknowledged_usage;
 
 use usage::WallClock;
 
@@ -75,7 +74,7 @@ impl Record {
             Kind::Node => plain::decode(sealed.body, "node").map(Record::Node),
             Kind::Application => plain::application(sealed.body, sealed.revision).map(Record::Application),
             Kind::Response => plain::decode(sealed.body, "response").map(Record::Response),
-            Kind::Usage => unacknowledged_usage::decode(sealed.body, frame.wall)
+            Kind::Usage => session_v1::decode_usage(sealed.body, frame.wall)
                 .map(Box::new)
                 .map(Record::Usage),
         };
@@ -154,7 +153,7 @@ impl UnacknowledgedUsage {
     /// # Errors
     /// [`RecordError::TooLong`].
     pub fn encode(&self, wall: &WallClock) -> Result<Vec<u8>, RecordError> {
-        envelope::seal(Kind::Usage, &unacknowledged_usage::encode(self, wall)?)
+        envelope::seal(Kind::Usage, &session_v1::encode_usage(self, wall)?)
     }
 
     /// Reads usage.
@@ -167,7 +166,7 @@ impl UnacknowledgedUsage {
                 kind: Kind::Usage,
                 body,
                 ..
-            } => unacknowledged_usage::decode(body, wall),
+            } => session_v1::decode_usage(body, wall),
             _ => Err(RecordError::Malformed("usage")),
         }
     }

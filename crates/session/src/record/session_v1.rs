@@ -2,20 +2,20 @@
 
 use std::borrow::Cow;
 
-use usage::{UsageReport, WallClock};
+use usage::WallClock;
 
 use super::error::RecordError;
-use super::types::{Frame, SessionRecord};
-use convert::{Dates, Form};
+use super::types::{Frame, SessionRecord, UnacknowledgedUsage};
+use convert::Dates;
 use form::Body;
 use read::Reader;
-pub(super) use urr::Usage;
 use write::Writer;
 
 mod convert;
 mod form;
 mod nat;
 mod read;
+mod unacknowledged;
 mod urr;
 mod write;
 
@@ -48,14 +48,12 @@ fn read(octets: &[u8], frame: Frame<'_>) -> Result<SessionRecord, RecordError> {
     Reader::new(frame, &body)?.record(body)
 }
 
-/// Usage reports in the form that they have in this version.
-pub(super) fn write_usage(reports: &[UsageReport], wall: &WallClock) -> Vec<Usage> {
-    let dates = Dates { wall };
-    reports.iter().map(|report| Form::write(report, dates)).collect()
+/// Writes usage that is not acknowledged.
+pub(super) fn encode_usage(record: &UnacknowledgedUsage, wall: &WallClock) -> Result<Vec<u8>, RecordError> {
+    unacknowledged::encode(record, Dates { wall })
 }
 
-/// Reads what [`write_usage`] has written.
-pub(super) fn read_usage(reports: &[Usage], wall: &WallClock) -> Result<Vec<UsageReport>, RecordError> {
-    let dates = Dates { wall };
-    reports.iter().map(|report| report.read(dates)).collect()
+/// Reads what [`encode_usage`] has written.
+pub(super) fn decode_usage(octets: &[u8], wall: &WallClock) -> Result<UnacknowledgedUsage, RecordError> {
+    unacknowledged::decode(octets, Dates { wall })
 }

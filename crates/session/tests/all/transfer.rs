@@ -20,9 +20,9 @@ use rules::model::*;
 use support::fleet::network;
 use support::*;
 
-const STARTED: u64 = 1_700_000_000;
+pub const STARTED: u64 = 1_700_000_000;
 
-fn frame<'a>(network: &'a Network, wall: &'a WallClock) -> Frame<'a> {
+pub fn frame<'a>(network: &'a Network, wall: &'a WallClock) -> Frame<'a> {
     static PREDEFINED: LazyLock<Predefined> = LazyLock::new(Predefined::default);
     Frame {
         network,
@@ -515,7 +515,7 @@ fn a_record_of_another_network_names_the_instance() {
     assert_eq!(error, RecordError::UnknownInstance(name));
 }
 
-fn any_pending() -> impl Strategy<Value = PendingReports> {
+pub fn any_pending() -> impl Strategy<Value = PendingReports> {
     let count =
         any::<[u64; 5]>().prop_map(
             |[ul_packets, ul_octets, dl_packets, dl_octets, events]| UrrCount {
@@ -608,24 +608,6 @@ fn any_response() -> impl Strategy<Value = ResponseRecord> {
             seid,
             unix_ms,
             octets,
-        },
-    )
-}
-
-fn any_unacknowledged() -> impl Strategy<Value = UnacknowledgedUsage> {
-    let node = prop::collection::vec(any::<u8>(), 0..9);
-    let cp = any::<Option<(u64, Option<Ipv4Addr>, Option<Ipv6Addr>)>>();
-    let request = prop::collection::vec(any::<u8>(), 0..40);
-    let numbers = any::<(u64, u16, IpAddr, u16)>();
-    (node, cp, request, numbers, any_pending()).prop_map(
-        |(association, cp, request, (seid, part, address, port), pending)| UnacknowledgedUsage {
-            association,
-            seid: Seid(seid),
-            part,
-            cp: cp.map(|(seid, ipv4, ipv6)| CpFSeid { seid, ipv4, ipv6 }),
-            peer: SocketAddr::new(address, port),
-            request,
-            usage: pending.usage,
         },
     )
 }
@@ -750,17 +732,6 @@ proptest! {
         prop_assert_eq!(rest, &behind[..]);
     }
 
-    #[test]
-    fn unacknowledged_usage_is_read_as_it_was_written(usage in any_unacknowledged()) {
-        let wall = WallClock::starting(STARTED);
-        let octets = usage.encode(&wall).unwrap();
-        prop_assert_eq!(UnacknowledgedUsage::decode(&octets, &wall), Ok(usage.clone()));
-        let network = network_with_policies();
-        let (record, _) = Record::decode(&octets, frame(&network, &wall)).unwrap();
-        prop_assert_eq!(record, Record::Usage(Box::new(usage)));
-        prop_assert!(ResponseRecord::decode(&octets).is_err());
-    }
-
     /// With a right check sum, so that the body is what is read.
     #[test]
     fn foreign_octets_do_no_harm(record in any_record(), at: prop::sample::Index, with: u8, cut: prop::sample::Index) {
@@ -826,54 +797,4 @@ fn version_1_stays_as_it_is() {
     assert_eq!(octets, kept);
     let (read, _) = Record::decode(&kept, frame(&network, &WallClock::starting(STARTED))).unwrap();
     assert_eq!(read, Record::Session(Box::new(record)));
-}
-
-/// The same of usage that is not acknowledged.
-#[test]
-fn unacknowledged_usage_of_version_1_stays_as_it_is() {
-    let usage = UnacknowledgedUsage {
-        association: b"\x02\x03smf".to_vec(),
-        seid: Seid(0x0102_0304_0506_0708),
-        part: 3,
-        cp: Some(CpFSeid {
-            seid: 9,
-            ipv4: Some(Ipv4Addr::new(192, 0, 2, 1)),
-            ipv6: None,
-        }),
-        peer: ([192, 0, 2, 1], 8805).into(),
-        request: b"a request".to_vec(),
-        usage: vec![UsageReport {
-            urr: UrrId(7),
-            method: MeasurementMethod::VOLUM,
-            sequence: 5,
-            triggers: UsageTriggers::TERMR,
-            count: UrrCount {
-                ul_packets: 1,
-                ul_octets: 1_000,
-                dl_packets: 2,
-                dl_octets: 3_000,
-                events: 0,
-            },
-            start: Nanos::from_secs(1).into(),
-            end: Nanos::from_secs(9).into(),
-            duration: Some(Seconds(8)),
-            first: None,
-            last: Some(Nanos::from_secs(8).into()),
-            information: None,
-            before_qos: None,
-            reports_packets: true,
-        }],
-    };
-    let wall = WallClock::starting(STARTED);
-    let octets = usage.encode(&wall).unwrap();
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/records/unacknowledged_usage_v1.bin"
-    );
-    if std::env::var_os("SLUICE_GOLDEN").is_some_and(|how| how == "write") {
-        std::fs::write(path, &octets).unwrap();
-    }
-    let kept = std::fs::read(path).unwrap();
-    assert_eq!(octets, kept);
-    assert_eq!(UnacknowledgedUsage::decode(&kept, &wall), Ok(usage));
 }

@@ -42,7 +42,7 @@ macro_rules! form {
     ($(#[$meta:meta])* $name:ident = $($value:ident)::+ { $($(#[$field_meta:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$meta])*
         #[derive(serde::Serialize, serde::Deserialize)]
-        pub(in $crate::record) struct $name {
+        pub(super) struct $name {
             $($(#[$field_meta])* $field: $type,)*
         }
 

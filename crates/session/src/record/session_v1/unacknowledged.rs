@@ -1,14 +1,13 @@
 //! The body of the record of usage that is not acknowledged, version 1. Its reports have the form that they have in a
-//! session's record: where that changes, this record's revision does.
+//! session's record: where that changes, the revision of this record changes, too.
 
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use usage::WallClock;
 
-use super::error::RecordError;
-use super::plain;
-use super::session_v1::{Usage, read_usage, write_usage};
-use super::types::UnacknowledgedUsage;
+use super::super::plain;
+use super::super::types::UnacknowledgedUsage;
+use super::convert::{Dates, Form, Result};
+use super::urr::Usage;
 use crate::ids::{CpFSeid, Seid};
 
 #[derive(Serialize, Deserialize)]
@@ -22,7 +21,7 @@ struct Body {
     usage: Vec<Usage>,
 }
 
-pub(super) fn encode(record: &UnacknowledgedUsage, wall: &WallClock) -> Result<Vec<u8>, RecordError> {
+pub(super) fn encode(record: &UnacknowledgedUsage, dates: Dates<'_>) -> Result<Vec<u8>> {
     let UnacknowledgedUsage {
         association,
         seid,
@@ -39,13 +38,14 @@ pub(super) fn encode(record: &UnacknowledgedUsage, wall: &WallClock) -> Result<V
         cp: cp.map(|cp| (cp.seid, cp.ipv4, cp.ipv6)),
         peer: *peer,
         request: request.clone(),
-        usage: write_usage(usage, wall),
+        usage: usage.iter().map(|report| Form::write(report, dates)).collect(),
     };
     plain::encode(&body, "usage")
 }
 
-pub(super) fn decode(octets: &[u8], wall: &WallClock) -> Result<UnacknowledgedUsage, RecordError> {
+pub(super) fn decode(octets: &[u8], dates: Dates<'_>) -> Result<UnacknowledgedUsage> {
     let body: Body = plain::borrow(octets, "usage")?;
+    let usage = body.usage.iter().map(|report| report.read(dates));
     Ok(UnacknowledgedUsage {
         association: body.association,
         seid: Seid(body.seid),
@@ -53,6 +53,6 @@ pub(super) fn decode(octets: &[u8], wall: &WallClock) -> Result<UnacknowledgedUs
         cp: body.cp.map(|(seid, ipv4, ipv6)| CpFSeid { seid, ipv4, ipv6 }),
         peer: body.peer,
         request: body.request,
-        usage: read_usage(&body.usage, wall)?,
+        usage: usage.collect::<Result<_>>()?,
     })
 }
