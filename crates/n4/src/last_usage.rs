@@ -149,29 +149,30 @@ impl Shared {
                 }
                 (None, None) => session::AssociationId(0),
             };
+            let owner = ReportedSession {
+                seid,
+                association: id,
+                cp,
+            };
+            let kept = (seid, part);
+            let Some((_, local)) = way else {
+                self.counters.events_dropped += 1;
+                self.usage_unaccepted(now, owner, &usage, Unreported::Unanswered);
+                self.last_usage_over(kept);
+                self.kept_usage.came_to_end();
+                continue;
+            };
             let number = self.usage_record_owners.keep(LastUsage {
-                owner: ReportedSession {
-                    seid,
-                    association: id,
-                    cp,
-                },
+                owner,
                 reports: usage,
-                kept: Some((seid, part)),
+                kept: Some(kept),
                 is_sent_again: true,
             });
-            match way {
-                Some((_, local)) => {
-                    let path = Path {
-                        from: peer,
-                        to: local,
-                    };
-                    self.send_octets_again(now, path, request, Purpose::Remainder(number));
-                }
-                None => {
-                    self.counters.events_dropped += 1;
-                    self.last_usage_done(now, number, Some(Unreported::Unanswered));
-                }
-            }
+            let path = Path {
+                from: peer,
+                to: local,
+            };
+            self.send_octets_again(now, path, request, Purpose::Remainder(number));
         }
     }
 

@@ -163,6 +163,40 @@ fn without_its_association_it_counts_as_unanswered() {
     );
 }
 
+/// Those that are sent again one after the other, and as many as are kept at most.
+#[test]
+fn all_that_was_kept_comes_to_an_end_with_an_association_and_without() {
+    for (has_association, parts) in [(true, 500), (false, 16_384)] {
+        let (mut keeping, _) = deleted();
+        let [(seid, _)] = keeping.last_usage()[..] else {
+            panic!()
+        };
+        let (head, record) = keeping.durable[&Key::LastUsage(seid.0, 1)].clone();
+        let wall = session::WallClock::starting(UPF_START);
+        let mut usage = session::UnacknowledgedUsage::decode(&record, &wall).unwrap();
+        for part in 2..=parts {
+            usage.part = part;
+            let value = (head.clone(), usage.encode(&wall).unwrap());
+            keeping.durable.insert(Key::LastUsage(seid.0, part), value);
+        }
+        if !has_association {
+            keeping
+                .durable
+                .retain(|key, _| !matches!(key, Key::Association(_)));
+        }
+        let mut sent = keeping.crash();
+        assert_eq!(sent.len(), if has_association { 64 } else { 0 });
+        let mut count = 0;
+        while let Some(report) = sent.pop() {
+            count += 1;
+            sent.extend(keeping.send(&accept(&report)));
+            assert!(sent.len() <= 64);
+        }
+        assert_eq!(count, if has_association { parts } else { 0 });
+        assert_eq!(keeping.last_usage(), []);
+    }
+}
+
 /// The reports of the process before may have one number where they were sent one after the other.
 #[test]
 fn a_number_that_is_in_use_gives_way_to_another() {
