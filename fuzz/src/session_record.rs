@@ -21,6 +21,7 @@ fn read(octets: &[u8]) {
         Record::Node(node) => node.encode(),
         Record::Application(application) => application.encode(),
         Record::Response(response) => response.encode(),
+        Record::Usage(usage) => usage.encode(&wall),
     };
     let again = written(&record);
     // Longer than it was it can only be by a few octets: numbers have one form, names of instances theirs.
@@ -38,8 +39,8 @@ pub fn run(data: &[u8]) {
     if let Some((kind, body)) = data.split_first() {
         let mut octets = b"SLUI".to_vec();
         // The revisions of the kinds, in their order.
-        let revision = [3, 0, 0, 0, 0][usize::from(kind % 5)];
-        octets.extend([1 + kind % 5, revision, 1]);
+        let revision = [6, 0, 0, 1, 0, 0][usize::from(kind % 6)];
+        octets.extend([1 + kind % 6, revision, 1]);
         octets.extend((body.len() as u32).to_be_bytes());
         let sum = crc32c::crc32c_append(crc32c::crc32c(&octets), body);
         octets.extend(sum.to_be_bytes());

@@ -259,7 +259,7 @@ def test_a_log_of_another_version_is_refused(stopped):
     octets[9] += 1
     octets[60:64] = struct.pack("!I", crc32c(octets[:60]))
     path.write_bytes(octets)
-    refused(stopped, f"{path.name}: is of version 2; this build reads version 1: a newer Sluice wrote it")
+    refused(stopped, f"{path.name}: is of version 3; this build reads versions 1 to 2: a newer Sluice wrote it")
 
 
 @pytest.mark.parametrize("spoil, why", [

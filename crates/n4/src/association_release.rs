@@ -22,6 +22,7 @@ use crate::association_control::{AssociationControl, Ended};
 use crate::endpoint_state::Shared;
 use crate::event_log::AssociationEnd;
 use crate::ie_addresses::f_seid;
+use crate::last_usage::OnItsWay;
 use crate::map::last_status;
 use crate::own_requests::{Purpose, ReleaseId};
 use crate::releases::{EndingSession, Release, Stage};
@@ -29,6 +30,7 @@ use crate::report_outbox::MOST_USAGE_SENT;
 use crate::reporting::Reporting;
 use crate::session_reports::verdict;
 use crate::smf_sets::{Route, report_routes};
+use crate::usage_record_owners::LastUsage;
 use crate::usage_report_ies::{dated, final_report};
 
 /// What an Association Update Request of ours says.
@@ -201,13 +203,15 @@ impl AssociationRelease<'_> {
         let mut sent = 0;
         while let Some(part) = parts.next() {
             let packets = parts.peek().is_none().then_some(&done.packets[..]);
-            self.send_last(now, ending.of, owner, route, part, packets);
+            let request = self.send_last(now, ending.of, owner, route, part, packets);
             sent += 1;
+            self.shared.keep_last_usage(request.0, sent as u16, request.1);
         }
         sent
     }
 
-    /// Sends one report of a session that has ended; the last one has what is left of its packet rates.
+    /// Sends one report of a session that has ended; the last one has what is left of its packet rates. Gives the
+    /// number of the usage, and the request.
     fn send_last(
         &mut self,
         now: Nanos,
@@ -216,8 +220,8 @@ impl AssociationRelease<'_> {
         route: Route,
         usage: &[UsageReport],
         last: Option<&[PacketRateStatus]>,
-    ) {
-        let kept = self.shared.usage_record_owners.keep(owner, usage);
+    ) -> (u64, OnItsWay) {
+        let kept = self.shared.usage_record_owners.keep(LastUsage::new(owner, usage));
         let clock = self.shared.sessions.wall();
         let reads_information = self.shared.config.reads_usage_information(route.path.from.ip());
         let usage = dated(usage, clock, reads_information);
@@ -239,7 +243,9 @@ impl AssociationRelease<'_> {
             release: of,
             usage: kept,
         };
-        self.shared.send_request(now, route.path, to, purpose, &report);
+        let sequence = self.shared.send_request(now, route.path, to, purpose, &report);
+        let peer = route.path.from;
+        (kept, OnItsWay { peer, sequence })
     }
 
     /// A last report was answered. A refusal is no reason to send it again: its session is gone.

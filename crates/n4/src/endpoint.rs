@@ -38,6 +38,7 @@ use crate::endpoint_state::Shared;
 use crate::event_log::{EventLog, LogEvent};
 use crate::journal::Journal;
 use crate::kept_responses::KeptResponses;
+use crate::kept_usage::KeptUsage;
 use crate::load::Load;
 use crate::message_counters::MessageCounters;
 use crate::node_reports::NodeReports;
@@ -112,6 +113,7 @@ impl Endpoint {
                 log: EventLog::default(),
                 journal: Journal::default(),
                 kept_responses: KeptResponses::new(f.rotate_left(16), config.response_cache_age),
+                kept_usage: KeptUsage::default(),
                 keeping_fails: false,
                 is_restoring: false,
                 counters: Counters::default(),

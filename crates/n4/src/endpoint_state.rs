@@ -24,6 +24,7 @@ use crate::event_log::{EventLog, LogEvent};
 use crate::features::up_function_features;
 use crate::journal::Journal;
 use crate::kept_responses::KeptResponses;
+use crate::kept_usage::KeptUsage;
 use crate::load::{Load, LoadInformation, is_turned_away, percent};
 use crate::node::NodeName;
 use crate::own_requests::Purpose;
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) journal: Journal,
     /// Responses that are to be kept.
     pub(crate) kept_responses: KeptResponses,
+    /// Usage of sessions that are gone, on its way and kept.
+    pub(crate) kept_usage: KeptUsage,
     /// Whether changes cannot be kept at present.
     pub(crate) keeping_fails: bool,
     /// Whether sessions are yet to come from a store.
@@ -470,7 +473,7 @@ impl Shared {
     }
 
     /// The Node ID of an association's peer, as far as it is known.
-    fn smf_of(&self, association: AssociationId) -> Option<NodeName> {
+    pub(crate) fn smf_of(&self, association: AssociationId) -> Option<NodeName> {
         let known = self.associations.get(association).map(|one| &one.node);
         known
             .or_else(|| self.usage_record_owners.node_of(association))
@@ -505,21 +508,6 @@ impl Shared {
         self.usage_record_owners
             .enter_unaccepted(owner.seid, smf, count, why);
         self.sessions.enter_unreported(now, owner, reports, why);
-    }
-
-    /// The request has a response, or has failed, that had the last usage of a session: that under this number.
-    pub(crate) fn last_usage_done(&mut self, now: Nanos, number: u64, why: Option<Unreported>) {
-        let last = self.usage_record_owners.take_last(number);
-        if let Some((why, last)) = why.zip(last) {
-            self.usage_unaccepted(now, last.owner, &last.reports, why);
-        }
-    }
-
-    /// No response to requests with the last usage of sessions is awaited any more.
-    pub(crate) fn forget_last_usage(&mut self, now: Nanos) {
-        for number in self.usage_record_owners.last_numbers() {
-            self.last_usage_done(now, number, Some(Unreported::Unanswered));
-        }
     }
 
     /// Whether a control plane takes usage of a session after it has deleted the session (ARDR).

@@ -3,11 +3,14 @@
 //!
 //! There are few associations and applications: at a change all are compared with what was given last.
 
-use session::{ApplicationRecord, AssociationRecord, KeptSession, NodeRecord, ResponseRecord, Seid};
+use session::{
+    ApplicationRecord, AssociationRecord, KeptSession, NodeRecord, ResponseRecord, Seid, UnacknowledgedUsage,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::association::Associations;
 use crate::config::Config;
+use crate::kept_usage::UsagePart;
 use crate::node_records::{node_record, record_of};
 use crate::pfds::{KnownBy, Pfds};
 
@@ -36,6 +39,16 @@ pub enum Kept {
         seid: Seid,
         /// `None`: it is not repeated any more.
         record: Option<Box<ResponseRecord>>,
+    },
+    /// Usage of a session that is gone, in one request that is not acknowledged. It comes before the end of the
+    /// session.
+    LastUsage {
+        /// The session's SEID.
+        seid: Seid,
+        /// Which of the requests about the session.
+        part: u16,
+        /// `None`: the request has come to its end.
+        record: Option<Box<UnacknowledgedUsage>>,
     },
     /// A session.
     Session {
@@ -88,6 +101,34 @@ impl Journal {
         let over = over.into_iter().map(|seid| Kept::Response { seid, record: None });
         self.due.extend(over);
         self.changes += 1;
+    }
+
+    /// Usage of a session that is gone is on its way; what is in `over` is kept no longer.
+    pub(crate) fn usage_kept(
+        &mut self,
+        (seid, part): UsagePart,
+        record: UnacknowledgedUsage,
+        over: Vec<UsagePart>,
+    ) {
+        let record = Some(Box::new(record));
+        self.due.push_back(Kept::LastUsage { seid, part, record });
+        self.usage_over(over);
+    }
+
+    /// This usage is kept no longer.
+    pub(crate) fn usage_over(&mut self, over: Vec<UsagePart>) {
+        let gone = |(seid, part)| Kept::LastUsage {
+            seid,
+            part,
+            record: None,
+        };
+        self.due.extend(over.into_iter().map(gone));
+        self.changes += 1;
+    }
+
+    /// This comes behind what has been given.
+    pub(crate) fn give_next(&mut self, kept: Kept) {
+        self.due.push_back(kept);
     }
 
     /// Associations may have begun, changed or ended.

@@ -33,6 +33,8 @@ mod held_transmits;
 mod ie_addresses;
 mod journal;
 mod kept_responses;
+mod kept_usage;
+mod last_usage;
 mod load;
 mod map;
 mod message_counters;

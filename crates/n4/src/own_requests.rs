@@ -141,6 +141,12 @@ impl OwnRequests {
             .map(|request| request.purpose)
     }
 
+    /// The octets of a request that is outstanding.
+    pub(crate) fn octets(&self, peer: SocketAddr, sequence: u32) -> Option<&[u8]> {
+        let request = self.outstanding.get(&(peer, sequence))?;
+        Some(&request.transmit.bytes)
+    }
+
     /// Ends the request that this response answers. `None`: no such request is outstanding.
     pub(crate) fn answered(&mut self, peer: SocketAddr, sequence: u32, response_type: u8) -> Option<Purpose> {
         let key = (peer, sequence);

@@ -15,7 +15,7 @@ use rules::image::DataStatus;
 use rules::model::{PdrId, UrrId};
 use session::{AssociationId, Keyed, Seid, UsageReport, keyed};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::config::ReportLimits;
 use crate::usage_report_ies::answers_query;
@@ -243,6 +243,18 @@ struct Pending {
     rate: TokenLevel,
     stage: Stage,
     attempt: Attempt,
+    /// Where it was sent last, and under which number.
+    request: Option<(SocketAddr, u32)>,
+}
+
+/// Usage that is on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SentUsage<'a> {
+    pub(crate) seid: Seid,
+    pub(crate) association: AssociationId,
+    pub(crate) usage: &'a [UsageReport],
+    /// Where it was sent, and under which number.
+    pub(crate) request: (SocketAddr, u32),
 }
 
 /// Which of the ways to a control plane a session's report takes.
@@ -350,6 +362,7 @@ impl ReportOutbox {
             rate: TokenLevel::default(),
             stage: Stage::Waits(Nanos::MAX),
             attempt: Attempt::default(),
+            request: None,
         })
     }
 
@@ -455,6 +468,27 @@ impl ReportOutbox {
             line.sent += 1;
         }
         Some(events)
+    }
+
+    /// What a session is to send was sent there, under this number.
+    pub(crate) fn sent_as(&mut self, seid: Seid, request: (SocketAddr, u32)) {
+        if let Some(pending) = self.sessions.get_mut(&seid) {
+            pending.request = Some(request);
+        }
+    }
+
+    /// The usage of a session that is on its way.
+    pub(crate) fn sent_usage(&self, seid: Seid) -> Option<SentUsage<'_>> {
+        let pending = self.sessions.get(&seid)?;
+        let Stage::Sent(sent) = &pending.stage else {
+            return None;
+        };
+        Some(SentUsage {
+            seid,
+            association: pending.association,
+            usage: &sent.usage,
+            request: pending.request?,
+        })
     }
 
     /// The control plane has answered what the session had sent: that, and the association that it belongs or belonged

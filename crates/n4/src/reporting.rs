@@ -27,6 +27,7 @@ impl Reporting {
                 cp: None,
             };
             shared.usage_unaccepted(now, owner, &unsent.usage, Unreported::Unanswered);
+            shared.report_over(seid);
         }
         let sessions = &shared.sessions;
         self.sessions

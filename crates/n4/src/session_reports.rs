@@ -188,6 +188,7 @@ impl SessionReports {
             };
             shared.usage_unaccepted(now, owner, &unsaid.usage, Unreported::Unanswered);
         }
+        shared.report_over(seid);
         if shared.sessions.session(seid).is_none() {
             self.downlink.forget(seid);
         }
@@ -251,7 +252,8 @@ impl SessionReports {
         report.overload_control_information = load.overload;
         report.old_cp_f_seid = route.old.map(f_seid);
         let to = Some(route.seid);
-        shared.send_request(now, route.path, to, Purpose::Report(seid), &report);
+        let sequence = shared.send_request(now, route.path, to, Purpose::Report(seid), &report);
+        self.outbox.sent_as(seid, (route.path.from, sequence));
     }
 
     /// The control plane has answered. A rejection acknowledges the report, too; but one for congestion does not, and
@@ -292,6 +294,7 @@ impl SessionReports {
             };
             shared.usage_unaccepted(now, owner, &sent.usage, why);
         }
+        shared.report_over(seid);
     }
 
     /// The address that an answer names instead, of the family that the session's association uses.

@@ -24,12 +24,14 @@ use std::sync::Arc;
 use crate::cause::{Reject, reject};
 use crate::endpoint_state::{Rejection, Shared};
 use crate::ie_addresses::{v4, v6};
+use crate::last_usage::OnItsWay;
 use crate::load::LoadInformation;
 use crate::map::{self, Allocations};
 use crate::own_requests::Purpose;
 use crate::pending_requests::PendingRequest;
 use crate::report_outbox::{MOST_USAGE_SENT, ReportOutbox};
 use crate::smf_sets::owner_route;
+use crate::usage_record_owners::LastUsage;
 use crate::usage_report_ies::{dated, deletion_report, modification_report, parts, session_report};
 
 /// The pending request that a response is to, and what goes with the response.
@@ -213,8 +215,8 @@ impl SessionResponses<'_> {
         };
         let clock = self.shared.sessions.wall().clone();
         let reads_information = self.shared.config.reads_usage_information(route.path.from.ip());
-        let mut messages = following.chunks(MOST_USAGE_SENT).peekable();
-        while let Some(part) = messages.next() {
+        let mut messages = following.chunks(MOST_USAGE_SENT).zip(1..).peekable();
+        while let Some((part, number)) = messages.next() {
             let usage = dated(part, &clock, reads_information);
             let usage: Vec<_> = usage
                 .iter()
@@ -223,10 +225,14 @@ impl SessionResponses<'_> {
             let mut report = SessionReportRequest::new(ReportType::USAR);
             report.usage_report = Repeated::new(&usage);
             report.pfcpsrreq_flags = messages.peek().is_none().then_some(PfcpSrReqFlags::PSDBU);
-            let kept = self.shared.usage_record_owners.keep(of, part);
+            let kept = self.shared.usage_record_owners.keep(LastUsage::new(of, part));
             let purpose = Purpose::Remainder(kept);
-            self.shared
+            let sequence = self
+                .shared
                 .send_request(now, route.path, Some(route.seid), purpose, &report);
+            let peer = route.path.from;
+            let request = OnItsWay { peer, sequence };
+            self.shared.keep_last_usage(kept, number, request);
         }
     }
 }

@@ -214,6 +214,7 @@ impl SessionTransfer {
                 Imported::Session(self.import_session(shared, pfds, now, (*record, false))?)
             }
             Record::Response(_) => return Err(RecordError::Malformed("response").into()),
+            Record::Usage(_) => return Err(RecordError::Malformed("usage").into()),
         };
         Ok((imported, rest))
     }

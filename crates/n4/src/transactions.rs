@@ -301,6 +301,27 @@ impl Transactions {
         true
     }
 
+    /// Sends a Session Report Request of the process before, whose number no outstanding request to the peer has.
+    pub(crate) fn send_again(
+        &mut self,
+        now: Nanos,
+        path: Path,
+        sequence: u32,
+        purpose: Purpose,
+        bytes: Arc<[u8]>,
+    ) {
+        let message_type = MessageType::SESSION_REPORT_REQUEST;
+        self.messages.sent(message_type);
+        let transmit = Transmit {
+            from: path.to,
+            to: path.from,
+            bytes,
+        };
+        self.enqueue(transmit.clone());
+        self.requests
+            .sent(now, sequence, message_type.0, purpose, transmit);
+    }
+
     /// Ends the request that this response answers; `None` if no request is outstanding.
     pub(crate) fn responded(
         &mut self,

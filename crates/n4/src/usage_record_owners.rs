@@ -8,6 +8,7 @@
 use session::{AssociationId, ReportedSession, Seid, Unreported, UsageRecordEntry, UsageReport};
 use std::collections::BTreeMap;
 
+use crate::kept_usage::UsagePart;
 use crate::node::NodeName;
 
 /// Names of associations that are gone which are remembered: workers may yet report the last usage of their sessions.
@@ -40,6 +41,21 @@ pub struct UnacceptedUsage {
 pub(crate) struct LastUsage {
     pub(crate) owner: ReportedSession,
     pub(crate) reports: Vec<UsageReport>,
+    /// What it is kept as beyond the process, if it is.
+    pub(crate) kept: Option<UsagePart>,
+    /// Whether it is of the process before.
+    pub(crate) is_sent_again: bool,
+}
+
+impl LastUsage {
+    pub(crate) fn new(owner: ReportedSession, reports: &[UsageReport]) -> LastUsage {
+        LastUsage {
+            owner,
+            reports: reports.to_vec(),
+            kept: None,
+            is_sent_again: false,
+        }
+    }
 }
 
 /// Who associations were with that are gone.
@@ -63,13 +79,24 @@ impl UsageRecordOwners {
 
     /// Keeps usage of a session that is gone until the request that it goes in is answered. Gives the number for
     /// [`take_last`](Self::take_last).
-    pub(crate) fn keep(&mut self, owner: ReportedSession, reports: &[UsageReport]) -> u64 {
+    pub(crate) fn keep(&mut self, usage: LastUsage) -> u64 {
         self.last_number += 1;
-        if !reports.is_empty() {
-            let reports = reports.to_vec();
-            self.last.insert(self.last_number, LastUsage { owner, reports });
+        if !usage.reports.is_empty() || usage.is_sent_again {
+            self.last.insert(self.last_number, usage);
         }
         self.last_number
+    }
+
+    /// The usage under this number.
+    pub(crate) fn last(&self, number: u64) -> Option<&LastUsage> {
+        self.last.get(&number)
+    }
+
+    /// The usage under this number is kept beyond the process, as this.
+    pub(crate) fn note_kept(&mut self, number: u64, part: UsagePart) {
+        if let Some(last) = self.last.get_mut(&number) {
+            last.kept = Some(part);
+        }
     }
 
     /// The usage that is kept under this number.

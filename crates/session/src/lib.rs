@@ -85,7 +85,7 @@ pub use recompilation::Recompiled;
 pub use record::{
     AnsweredQuery, ApplicationRecord, AssociationRecord, DownlinkMark, Frame, KeptSession, LONGEST_RECORD,
     NodeRecord, PendingReports, Record, RecordError, ResponseRecord, SessionHead, SessionRecord,
-    behind_record, decode_progress, encode_progress, is_newest_form,
+    UnacknowledgedUsage, behind_record, decode_progress, encode_progress, is_newest_form,
 };
 pub use refusal::{Refusal, RuleFault};
 pub use rule_changes::{Assigned, Changes, Charging, Choose, ChooseUeIp, Follow, Query, Recipient};

@@ -37,8 +37,9 @@ use std::fmt;
 use crate::key::{Key, Table};
 use crate::lsn::Lsn;
 
-/// The version of the form that is written.
-pub const VERSION: u16 = 1;
+/// The version of the form that is written. Version 1 has no table of unacknowledged usage: a build that knows no other
+/// version would take records of it for damage.
+pub const VERSION: u16 = 2;
 /// The oldest version that is read.
 pub(crate) const OLDEST_VERSION: u16 = 1;
 /// The most octets of a value.
@@ -280,6 +281,7 @@ impl KeyRef<'_> {
             KeyRef::Other(Table::Association, id) => Key::Association(id.to_vec()),
             KeyRef::Other(Table::Application, id) => Key::Application(id.to_vec()),
             KeyRef::Other(Table::Response, id) => Key::Response(id.try_into().unwrap_or_default()),
+            KeyRef::Other(Table::LastUsage, id) => Key::LastUsage(id.try_into().unwrap_or_default()),
             KeyRef::Other(..) => Key::Node,
         }
     }
@@ -292,6 +294,7 @@ impl KeyRef<'_> {
             }
             Table::Node if !id.is_empty() => None,
             Table::Response if id.len() != 8 => None,
+            Table::LastUsage if id.len() != 10 => None,
             table => Some(KeyRef::Other(table, id)),
         }
     }
@@ -312,6 +315,7 @@ impl Key {
             Key::Session(seid) => KeyRef::Session(Table::Session, *seid),
             Key::Usage(seid) => KeyRef::Session(Table::Usage, *seid),
             Key::Response(seid) => KeyRef::Other(Table::Response, seid),
+            Key::LastUsage(of) => KeyRef::Other(Table::LastUsage, of),
         }
     }
 }

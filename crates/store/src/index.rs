@@ -83,7 +83,7 @@ pub(crate) struct Index {
     free: u32,
     hasher: RandomState,
     /// Of the tables that have few records.
-    others: [BTreeMap<Vec<u8>, Slot>; 4],
+    others: [BTreeMap<Vec<u8>, Slot>; TABLES.len()],
     records: u64,
 }
 
@@ -285,11 +285,12 @@ fn entry_of(chunks: &[Box<[Entry]>], number: u32) -> Entry {
     found.copied().unwrap_or(FREE)
 }
 
-const TABLES: [Table; 4] = [
+const TABLES: [Table; 5] = [
     Table::Node,
     Table::Association,
     Table::Application,
     Table::Response,
+    Table::LastUsage,
 ];
 
 fn column(table: Table) -> usize {

@@ -16,6 +16,8 @@ pub enum Table {
     Usage = 5,
     /// Responses to deletions of sessions, by local SEID in network order.
     Response = 6,
+    /// Usage of sessions that are gone, which is not acknowledged, by local SEID and number, in network order.
+    LastUsage = 7,
 }
 
 impl Table {
@@ -27,6 +29,7 @@ impl Table {
             Table::Session,
             Table::Usage,
             Table::Response,
+            Table::LastUsage,
         ]
         .into_iter()
         .find(|table| *table as u8 == number)
@@ -48,6 +51,9 @@ pub enum Key {
     Usage(u64),
     /// The response to the deletion of a session: the octets of its local SEID.
     Response([u8; 8]),
+    /// Usage of a session that is gone, which is not acknowledged: the octets of its local SEID and of the number of
+    /// the request.
+    LastUsage([u8; 10]),
 }
 
 impl Key {
@@ -60,6 +66,7 @@ impl Key {
             Key::Session(_) => Table::Session,
             Key::Usage(_) => Table::Usage,
             Key::Response(_) => Table::Response,
+            Key::LastUsage(_) => Table::LastUsage,
         }
     }
 }

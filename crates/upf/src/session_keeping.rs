@@ -6,7 +6,7 @@ use std::sync::Arc;
 use flow::{Nanos, WorkerId};
 use n4::{AbsentSessions, Endpoint, ImportError, SessionKey};
 use rules::network::Network;
-use session::{Export, ResponseRecord, Seid, WallClock};
+use session::{Export, ResponseRecord, Seid, UnacknowledgedUsage, WallClock};
 use worker::{AbsentKey, COUNTS_BUFFERS, Command, SessionCount};
 
 use super::session_store::{Restored, SessionKeeper, SessionStore};
@@ -65,6 +65,12 @@ impl SessionKeeping<'_> {
     /// Responses to deletions that the store had. To be called when all sessions are listed.
     pub fn restore_responses(&mut self, responses: Vec<ResponseRecord>) {
         self.endpoint.restore_responses(self.now, responses);
+    }
+
+    /// Usage of sessions that are gone, which the store had since it was not acknowledged. To be called when all
+    /// sessions are listed.
+    pub fn restore_last_usage(&mut self, usage: Vec<UnacknowledgedUsage>) {
+        self.endpoint.restore_last_usage(self.now, usage);
     }
 
     /// How many sessions the store had that are yet to come back, and what has come back.

@@ -3,7 +3,7 @@
 
 use flow::{Nanos, SessionIndex, UrrCount};
 use rules::model::UrrId;
-use session::{ResponseRecord, Seid, UrrProgress, WallClock};
+use session::{ResponseRecord, Seid, UnacknowledgedUsage, UrrProgress, WallClock};
 
 use super::Endpoint;
 use crate::absent_lists::{AbsentLists, SessionKey};
@@ -53,7 +53,15 @@ impl Endpoint {
             return next;
         }
         let seid = shared.sessions.poll_changed()?;
-        Some(self.session_kept(seid))
+        let kept = self.session_kept(seid);
+        if matches!(kept, Kept::Session { session: None, .. })
+            && let Some(sent) = self.reporting.sessions.outbox.sent_usage(seid)
+            && let Some(usage) = self.shared.keep_usage_on_its_way(sent)
+        {
+            self.shared.journal.give_next(kept);
+            return Some(usage);
+        }
+        Some(kept)
     }
 
     fn session_kept(&self, seid: Seid) -> Kept {
@@ -131,6 +139,24 @@ impl Endpoint {
             }
         }
         self.shared.journal.responses_over(over);
+    }
+
+    /// Usage of sessions that are gone, which their control planes had not acknowledged: it goes to them again. To be
+    /// called when the sessions have been entered that are to come: of one that has not ended, its record has the
+    /// usage.
+    pub fn restore_last_usage(&mut self, now: Nanos, all: Vec<UnacknowledgedUsage>) {
+        let mut over = Vec::new();
+        for usage in all {
+            let (seid, part) = (usage.seid, usage.part);
+            if self.shared.sessions.session(seid).is_some() || self.absent.has(seid) {
+                over.push((seid, part));
+            } else {
+                over.extend(self.shared.kept_usage.keep((seid, part)));
+                self.shared.kept_usage.restore(usage);
+            }
+        }
+        self.shared.journal.usage_over(over);
+        self.shared.send_usage_again(now);
     }
 
     /// How many sessions are yet to come.

@@ -13,6 +13,7 @@ mod event_log;
 mod floods;
 mod foreign;
 mod interfaces;
+mod kept_usage;
 mod load;
 mod lossy;
 mod nat;

@@ -3,6 +3,7 @@
 
 #[path = "../../../session/tests/support/fleet.rs"]
 pub mod fleet;
+pub mod keeping;
 pub mod traffic;
 pub mod wire;
 

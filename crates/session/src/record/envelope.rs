@@ -3,7 +3,7 @@
 //! ```text
 //! octets   0-3    "SLUI"
 //!          4      kind: 1 a session, 2 an association, 3 the node itself, 4 an application,
-//!                  5 a response
+//!                  5 a response, 6 usage that is not acknowledged
 //!          5      revision of the content of that version: the newest and the one before are read
 //!          6      version of the kind's body, from 1
 //!          7-10   length of the body
@@ -27,6 +27,7 @@ pub(super) enum Kind {
     Node = 3,
     Application = 4,
     Response = 5,
+    Usage = 6,
 }
 
 impl Kind {
@@ -37,6 +38,7 @@ impl Kind {
             3 => Some(Kind::Node),
             4 => Some(Kind::Application),
             5 => Some(Kind::Response),
+            6 => Some(Kind::Usage),
             _ => None,
         }
     }
@@ -44,7 +46,12 @@ impl Kind {
     /// The newest version of the body, which is the one that is written.
     const fn version(self) -> u8 {
         match self {
-            Kind::Session | Kind::Association | Kind::Node | Kind::Application | Kind::Response => 1,
+            Kind::Session
+            | Kind::Association
+            | Kind::Node
+            | Kind::Application
+            | Kind::Response
+            | Kind::Usage => 1,
         }
     }
 
@@ -53,7 +60,7 @@ impl Kind {
         match self {
             Kind::Session => 6,
             Kind::Application => 1,
-            Kind::Association | Kind::Node | Kind::Response => 0,
+            Kind::Association | Kind::Node | Kind::Response | Kind::Usage => 0,
         }
     }
 

@@ -16,13 +16,15 @@ mod progress;
 mod session_v1;
 mod types;
 
+use usage::WallClock;
+
 use envelope::Kind;
 pub use error::{LONGEST_RECORD, RecordError};
 pub use head::{KeptSession, SessionHead};
 pub use progress::{decode_progress, encode_progress};
 pub use types::{
     AnsweredQuery, ApplicationRecord, AssociationRecord, DownlinkMark, Frame, NodeRecord, PendingReports,
-    ResponseRecord, SessionRecord,
+    ResponseRecord, SessionRecord, UnacknowledgedUsage,
 };
 
 /// Any record.
@@ -38,6 +40,8 @@ pub enum Record {
     Application(Box<ApplicationRecord>),
     /// A response to the deletion of a session.
     Response(Box<ResponseRecord>),
+    /// Usage of a session that is gone, which its control plane has not acknowledged.
+    Usage(Box<UnacknowledgedUsage>),
 }
 
 /// What follows on the record that `octets` begin with, which is whole and undamaged.
@@ -70,6 +74,9 @@ impl Record {
             Kind::Node => plain::decode(sealed.body, "node").map(Record::Node),
             Kind::Application => plain::application(sealed.body, sealed.revision).map(Record::Application),
             Kind::Response => plain::decode(sealed.body, "response").map(Record::Response),
+            Kind::Usage => session_v1::decode_usage(sealed.body, frame.wall)
+                .map(Box::new)
+                .map(Record::Usage),
         };
         Ok((record?, rest))
     }
@@ -136,6 +143,31 @@ impl ResponseRecord {
                 ..
             } => plain::decode(body, "response").map(|record| *record),
             _ => Err(RecordError::Malformed("response")),
+        }
+    }
+}
+
+impl UnacknowledgedUsage {
+    /// The usage as octets.
+    ///
+    /// # Errors
+    /// [`RecordError::TooLong`].
+    pub fn encode(&self, wall: &WallClock) -> Result<Vec<u8>, RecordError> {
+        envelope::seal(Kind::Usage, |to| session_v1::append_usage(to, self, wall))
+    }
+
+    /// Reads usage.
+    ///
+    /// # Errors
+    /// What is wrong with the record.
+    pub fn decode(octets: &[u8], wall: &WallClock) -> Result<UnacknowledgedUsage, RecordError> {
+        match envelope::open(octets)?.0 {
+            envelope::Sealed {
+                kind: Kind::Usage,
+                body,
+                ..
+            } => session_v1::decode_usage(body, wall),
+            _ => Err(RecordError::Malformed("usage")),
         }
     }
 }

@@ -2,9 +2,12 @@
 
 use std::borrow::Cow;
 
+use usage::WallClock;
+
 use super::error::RecordError;
 use super::plain;
-use super::types::{Frame, SessionRecord};
+use super::types::{Frame, SessionRecord, UnacknowledgedUsage};
+use convert::Dates;
 use form::Body;
 use read::Reader;
 use write::Writer;
@@ -13,6 +16,7 @@ mod convert;
 mod form;
 mod nat;
 mod read;
+mod unacknowledged;
 mod urr;
 mod write;
 
@@ -42,4 +46,18 @@ fn read(octets: &[u8], frame: Frame<'_>) -> Result<SessionRecord, RecordError> {
         return Err(RecordError::Malformed("end"));
     }
     Reader::new(frame, &body)?.record(body)
+}
+
+/// `to` with usage that is not acknowledged behind what it has.
+pub(super) fn append_usage(
+    to: Vec<u8>,
+    record: &UnacknowledgedUsage,
+    wall: &WallClock,
+) -> Result<Vec<u8>, RecordError> {
+    unacknowledged::append(to, record, Dates { wall })
+}
+
+/// Reads what [`append_usage`] has written.
+pub(super) fn decode_usage(octets: &[u8], wall: &WallClock) -> Result<UnacknowledgedUsage, RecordError> {
+    unacknowledged::decode(octets, Dates { wall })
 }

@@ -120,6 +120,26 @@ pub struct ResponseRecord {
     pub octets: Vec<u8>,
 }
 
+/// Usage reports of a session that is gone, in one request that its control plane has not acknowledged: they exist
+/// nowhere else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnacknowledgedUsage {
+    /// The octets of the Node ID of its association's peer (TS 29.244 §8.2.38).
+    pub association: Vec<u8>,
+    /// The local SEID of the session.
+    pub seid: Seid,
+    /// Which of the requests about the session, from 0.
+    pub part: u16,
+    /// The control plane's F-SEID, if it is known.
+    pub cp: Option<CpFSeid>,
+    /// Where the request goes.
+    pub peer: SocketAddr,
+    /// The octets of the request (§7.5.8): sent again, it says the same under each UR-SEQN.
+    pub request: Vec<u8>,
+    /// The usage that it reports, for a record if the control plane does not accept it.
+    pub usage: Vec<UsageReport>,
+}
+
 /// A usage report that answers a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnsweredQuery {

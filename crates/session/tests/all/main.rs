@@ -16,6 +16,7 @@ mod supersede;
 mod support;
 mod traffic_endpoints;
 mod transfer;
+mod unacknowledged_usage;
 mod usage_kept;
 mod usage_measurement;
 mod usage_records;

@@ -20,9 +20,9 @@ use rules::model::*;
 use support::fleet::network;
 use support::*;
 
-const STARTED: u64 = 1_700_000_000;
+pub const STARTED: u64 = 1_700_000_000;
 
-fn frame<'a>(network: &'a Network, wall: &'a WallClock) -> Frame<'a> {
+pub fn frame<'a>(network: &'a Network, wall: &'a WallClock) -> Frame<'a> {
     static PREDEFINED: LazyLock<Predefined> = LazyLock::new(Predefined::default);
     Frame {
         network,
@@ -515,7 +515,7 @@ fn a_record_of_another_network_names_the_instance() {
     assert_eq!(error, RecordError::UnknownInstance(name));
 }
 
-fn any_pending() -> impl Strategy<Value = PendingReports> {
+pub fn any_pending() -> impl Strategy<Value = PendingReports> {
     let count =
         any::<[u64; 5]>().prop_map(
             |[ul_packets, ul_octets, dl_packets, dl_octets, events]| UrrCount {

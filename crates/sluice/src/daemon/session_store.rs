@@ -16,7 +16,7 @@ use config::{Config, StoreConfig};
 use flow::Nanos;
 use n4::ImportError;
 use runtime::{Clock, Wakeup};
-use session::ResponseRecord;
+use session::{ResponseRecord, UnacknowledgedUsage};
 use tracing::{error, info};
 use upf::Control;
 
@@ -50,6 +50,7 @@ pub fn keep_sessions(
     if let Some(wall) = boot.decode(&stored.dates) {
         control.session_keeping(now).resume_wall(wall);
     }
+    let last_usage = read_last_usage(control, &stored.last_usage);
     let mut other_node = None;
     let imported = control
         .session_transfer(now)
@@ -80,15 +81,33 @@ pub fn keep_sessions(
     let responses = stored.responses;
     if unlisted == 0 {
         keeping.restore_responses(responses);
+        keeping.restore_last_usage(last_usage);
         return Ok((thread, view, None));
     }
-    Ok((thread, view, Some(Listing { rest, responses })))
+    let listing = Listing {
+        rest,
+        responses,
+        last_usage,
+    };
+    Ok((thread, view, Some(listing)))
+}
+
+/// Usage of sessions that are gone, when the dates of moments are known.
+fn read_last_usage(control: &Control, records: &[Vec<u8>]) -> Vec<UnacknowledgedUsage> {
+    let wall = control.endpoint().sessions().wall();
+    let read = |octets: &Vec<u8>| {
+        let read = UnacknowledgedUsage::decode(octets, wall);
+        read.inspect_err(|error| error!("session store: unacknowledged usage passed over: {error}"))
+            .ok()
+    };
+    records.iter().filter_map(read).collect()
 }
 
 /// What a store had that control does not know yet: the sessions that are being listed, and what needs all sessions.
 pub struct Listing {
     rest: RestOfSessions,
     responses: Vec<ResponseRecord>,
+    last_usage: Vec<UnacknowledgedUsage>,
 }
 
 impl Listing {
@@ -104,6 +123,7 @@ impl Listing {
         let mut keeping = control.session_keeping(now);
         keeping.restore_rest(rest);
         keeping.restore_responses(self.responses);
+        keeping.restore_last_usage(self.last_usage);
         Ok(None)
     }
 }

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use store::{Key, Live, Lsn, Settings, Store};
+use store::{Key, Live, Lsn, Recovered, Settings, Store, VERSION};
 
 use crate::fake_disk::FakeDisk;
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stored/v1")
+fn folder(version: u16) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/stored/v{version}"))
 }
 
 fn settings() -> Settings {
@@ -46,16 +46,20 @@ fn written() -> FakeDisk {
         );
     }
     put(Key::Usage(3 << 32 | 7), 403, b"", b"usage");
+    put(Key::Response([0, 0, 0, 5, 0, 0, 0, 7]), 0, b"", b"a response");
+    let last = Key::LastUsage([0, 0, 0, 5, 0, 0, 0, 7, 0, 2]);
+    put(last, 0, b"", b"unacknowledged");
     store.remove(now, &Key::Session(4 << 32 | 7));
     store.poll(now);
     // Not closed: what is last may be unconfirmed.
     disk
 }
 
-fn stored() -> FakeDisk {
+fn stored(version: u16) -> FakeDisk {
     let disk = FakeDisk::new(1);
     for name in ["store-00000000000000000001.log", "store-00000000000000000002.log"] {
-        disk.put_file(name, &std::fs::read(folder().join(name)).expect("stored octets"));
+        let octets = std::fs::read(folder(version).join(name));
+        disk.put_file(name, &octets.expect("stored octets"));
     }
     disk
 }
@@ -65,25 +69,22 @@ fn stored() -> FakeDisk {
 fn what_is_written_are_the_stored_octets() {
     let disk = written();
     if std::env::var_os("SLUICE_STORED").is_some() {
-        std::fs::create_dir_all(folder()).expect("a folder");
+        std::fs::create_dir_all(folder(VERSION)).expect("a folder");
         for name in disk.segments() {
-            std::fs::write(folder().join(&name), disk.octets_without_zeros(&name)).expect("written");
+            std::fs::write(folder(VERSION).join(&name), disk.octets_without_zeros(&name)).expect("written");
         }
     }
     assert_eq!(disk.segments().len(), 2);
     for name in disk.segments() {
         assert!(
-            disk.octets_without_zeros(&name) == stored().octets(&name),
+            disk.octets_without_zeros(&name) == stored(VERSION).octets(&name),
             "{name} differs"
         );
     }
 }
 
-#[test]
-fn version_1_is_read() {
-    let (store, found) = Store::open(stored(), settings(), Duration::ZERO).expect("version 1");
-    assert_eq!((found.len(), found.torn_octets, found.damaged.len()), (23, 0, 0));
-    assert_eq!((found.records, found.last), (25, Lsn(25)));
+/// What both versions have in the stored octets.
+fn check_common(store: &Store<FakeDisk>, found: &Recovered) {
     let of = |key: Key| found.iter().find(|live| live.key == key);
     let live: Live<'_> = of(Key::Session(9 << 32 | 7)).expect("it is there");
     assert_eq!((live.bucket, live.head, live.lsn), (409, &[9; 11][..], Lsn(12)));
@@ -101,11 +102,50 @@ fn version_1_is_read() {
     assert_eq!(reader.read(&node.location).expect("a value"), b"the node");
 }
 
+#[test]
+fn version_1_is_read() {
+    let (store, found) = Store::open(stored(1), settings(), Duration::ZERO).expect("version 1");
+    assert_eq!((found.len(), found.torn_octets, found.damaged.len()), (23, 0, 0));
+    assert_eq!((found.records, found.last), (25, Lsn(25)));
+    check_common(&store, &found);
+}
+
+#[test]
+fn version_2_is_read() {
+    let (store, found) = Store::open(stored(2), settings(), Duration::ZERO).expect("version 2");
+    assert_eq!((found.len(), found.torn_octets, found.damaged.len()), (25, 0, 0));
+    assert_eq!((found.records, found.last), (27, Lsn(27)));
+    check_common(&store, &found);
+    let mut reader = store.reader().expect("a reader");
+    let key = Key::LastUsage([0, 0, 0, 5, 0, 0, 0, 7, 0, 2]);
+    let live = found.iter().find(|live| live.key == key).expect("it is there");
+    assert_eq!(reader.read(&live.location).expect("a value"), b"unacknowledged");
+}
+
+/// What is written behind version 1 is of the version that is written now, and both are read together.
+#[test]
+fn a_store_of_version_1_goes_on_as_version_2() {
+    let disk = stored(1);
+    let key = Key::LastUsage([7; 10]);
+    {
+        let opened = Store::open(disk.clone(), settings(), Duration::ZERO);
+        let (mut store, _) = opened.expect("version 1");
+        let put = store.put(Duration::ZERO, &key, 0, b"", b"unacknowledged");
+        put.expect("not too long");
+        store.poll(Duration::ZERO);
+    }
+    let newest = disk.segments().pop().expect("a segment");
+    assert_eq!(disk.octets(&newest).get(8..10), Some(&[0, 2][..]));
+    let (store, found) = Store::open(disk, settings(), Duration::ZERO).expect("both versions");
+    check_common(&store, &found);
+    assert!(found.iter().any(|live| live.key == key));
+}
+
 /// By hand, from the description of the form.
 #[test]
 fn the_first_octets_are_as_described() {
     let octets = written().octets("store-00000000000000000001.log");
-    let mut header = b"SLUISTOR\0\x01\0\0\0\0\0\0".to_vec();
+    let mut header = b"SLUISTOR\0\x02\0\0\0\0\0\0".to_vec();
     header.extend_from_slice(&1_u64.to_be_bytes());
     header.resize(60, 0);
     header.extend_from_slice(&crc32c::crc32c(&header).to_be_bytes());

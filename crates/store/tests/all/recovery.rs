@@ -171,7 +171,7 @@ fn a_segment_that_was_taken_away_is_named() {
 fn another_version_is_refused_by_name() {
     let disk = ten(true);
     change(&disk, |octets| {
-        octets[9] = 2;
+        octets[9] = 3;
         let sum = crc32c::crc32c(&octets[..60]);
         octets[60..64].copy_from_slice(&sum.to_be_bytes());
     });
@@ -181,14 +181,14 @@ fn another_version_is_refused_by_name() {
     assert!(matches!(
         error,
         OpenError::Version {
-            version: 2,
-            newest: 1,
+            version: 3,
+            newest: 2,
             ..
         }
     ));
     assert_eq!(
         error.to_string(),
-        format!("{FIRST}: is of version 2; this build reads version 1: a newer Sluice wrote it")
+        format!("{FIRST}: is of version 3; this build reads versions 1 to 2: a newer Sluice wrote it")
     );
     // Nothing was changed.
     assert_eq!(disk.segments(), [FIRST]);

@@ -51,6 +51,7 @@ fn crash(world: &mut World, store: &MemoryStore, workers: u16, seed: u64) {
     let mut keeping = world.control.session_keeping(world.now);
     keeping.restore(absent, 0);
     keeping.restore_responses(store.responses());
+    keeping.restore_last_usage(store.last_usage());
 }
 
 /// A new process that knows of no session yet.
@@ -86,6 +87,7 @@ fn list_the_rest(world: &mut World, store: &MemoryStore, seed: u64) {
     let mut keeping = world.control.session_keeping(world.now);
     keeping.restore_rest(rest);
     keeping.restore_responses(store.responses());
+    keeping.restore_last_usage(store.last_usage());
 }
 
 fn until_restored(world: &mut World) {
@@ -346,6 +348,7 @@ fn the_response_to_a_deletion_counts_only_where_its_session_is_gone() {
         }
         let mut keeping = world.control.session_keeping(world.now);
         keeping.restore_responses(store.responses());
+        keeping.restore_last_usage(store.last_usage());
         until_restored(&mut world);
         for _ in 0..10 {
             world.step();

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use n4::{AbsentSessions, Kept, RecordFault, StoredSession, StoredSessions};
 use rules::network::Network;
-use session::{Record, ResponseRecord, Seid, SessionHead, UrrProgress, WallClock, encode_progress};
+use session::{
+    Record, ResponseRecord, Seid, SessionHead, UnacknowledgedUsage, UrrProgress, WallClock, encode_progress,
+};
 use upf::{RecordFrame, SessionStore};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +18,7 @@ enum Key {
     Session(u64),
     Progress(u64),
     Response(u64),
+    LastUsage(u64, u16),
 }
 
 #[derive(Debug)]
@@ -87,8 +90,7 @@ impl MemoryStore {
     pub fn records(&self) -> Vec<u8> {
         let state = self.state();
         let few = state.durable.iter();
-        let few =
-            few.filter(|(key, _)| !matches!(key, Key::Session(_) | Key::Progress(_) | Key::Response(_)));
+        let few = few.filter(|(key, _)| matches!(key, Key::Node | Key::Application(_) | Key::Association(_)));
         few.flat_map(|(_, (_, value))| value.clone()).collect()
     }
 
@@ -99,6 +101,19 @@ impl MemoryStore {
         let responses = responses.filter(|(key, _)| matches!(key, Key::Response(_)));
         let decode = |octets: &[u8]| ResponseRecord::decode(octets).expect("a response");
         responses.map(|(_, (_, octets))| decode(octets)).collect()
+    }
+
+    /// Usage of sessions that are gone.
+    pub fn last_usage(&self) -> Vec<UnacknowledgedUsage> {
+        let state = self.state();
+        let wall = WallClock::decode(&state.dates, 0);
+        let usage = state.durable.iter();
+        let usage = usage.filter(|(key, _)| matches!(key, Key::LastUsage(..)));
+        let decode = |octets: &[u8]| {
+            let wall = wall.as_ref().expect("dates");
+            UnacknowledgedUsage::decode(octets, wall).expect("usage")
+        };
+        usage.map(|(_, (_, octets))| decode(octets)).collect()
     }
 
     /// What it has.
@@ -195,6 +210,10 @@ impl SessionStore for MemoryStore {
             Kept::Response { seid, record } => {
                 let record = record.map(|record| (Vec::new(), record.encode()));
                 (Key::Response(seid.0), record)
+            }
+            Kept::LastUsage { seid, part, record } => {
+                let record = record.map(|record| (Vec::new(), record.encode(&frame.wall)));
+                (Key::LastUsage(seid.0, part), record)
             }
             Kept::Session { seid, session } => {
                 state.sessions_put += u64::from(session.is_some());

@@ -34,6 +34,8 @@ pub struct Stored {
     pub dates: Vec<u8>,
     /// Responses to deletions of sessions.
     pub responses: Vec<ResponseRecord>,
+    /// Records of usage of sessions that are gone.
+    pub last_usage: Vec<Vec<u8>>,
 }
 
 /// Where the records of sessions are, until the last one has come: of each its own, and what was counted since, in the
@@ -225,10 +227,14 @@ impl<'r> Sorted<'r, ()> {
 /// The records of all but sessions. Damaged ones are passed over.
 fn read_others(recovered: &Recovered, reader: &mut DirectoryReader) -> Result<Stored, String> {
     let mut stored = Stored::default();
-    let (mut others, mut responses) = (Vec::new(), Vec::new());
+    let (mut others, mut responses, mut last_usage) = (Vec::new(), Vec::new(), Vec::new());
     for live in recovered.others() {
         if let Key::Response(_) = live.key {
             responses.push(live.location);
+            continue;
+        }
+        if let Key::LastUsage(_) = live.key {
+            last_usage.push(live.location);
             continue;
         }
         if matches!(live.key, Key::Node) {
@@ -259,6 +265,15 @@ fn read_others(recovered: &Recovered, reader: &mut DirectoryReader) -> Result<St
             Ok(Ok(response)) => stored.responses.push(response),
             Ok(Err(error)) => error!("session store: response passed over: {error}"),
             Err(error) => error!("session store: response passed over: {error}"),
+        }
+    }
+    for location in last_usage {
+        match reader.read(&location) {
+            Ok(record) => {
+                check_revision(&record)?;
+                stored.last_usage.push(record);
+            }
+            Err(error) => error!("session store: unacknowledged usage passed over: {error}"),
         }
     }
     Ok(stored)

@@ -144,7 +144,12 @@ impl Writer {
     /// accepted before, too: removals may be behind it.
     fn takes(&self, order: &Order) -> bool {
         match order {
-            Order::Keep(Kept::Session { session: None, .. } | Kept::Response { record: None, .. }, _)
+            Order::Keep(
+                Kept::Session { session: None, .. }
+                | Kept::Response { record: None, .. }
+                | Kept::LastUsage { record: None, .. },
+                _,
+            )
             | Order::Commit(_)
             | Order::AllRestored => true,
             Order::Keep(..) | Order::Progress(..) => self.store.takes_more(),
@@ -182,6 +187,10 @@ impl Writer {
             Kept::Response { seid, record } => (
                 Key::Response(seid.0.to_be_bytes()),
                 record.map(|record| record.encode()),
+            ),
+            Kept::LastUsage { seid, part, record } => (
+                Key::LastUsage(last_usage_key(seid, part)),
+                record.map(|record| record.encode(&frame.wall)),
             ),
             Kept::Session { seid, session } => return self.keep_session(now, seid, session, frame),
         };
@@ -269,4 +278,11 @@ impl Writer {
             }
         }
     }
+}
+
+fn last_usage_key(seid: Seid, part: u16) -> [u8; 10] {
+    let mut key = [0; 10];
+    let octets = seid.0.to_be_bytes().into_iter().chain(part.to_be_bytes());
+    key.iter_mut().zip(octets).for_each(|(to, octet)| *to = octet);
+    key
 }
