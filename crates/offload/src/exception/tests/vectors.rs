@@ -1,6 +1,6 @@
 //! The exception frames of the vectors in `docs/inband.md`.
 
-use flow::{Nanos, PortId, SessionIndex};
+use flow::{Nanos, PortId, SessionIndex, bucket};
 
 use super::super::*;
 use crate::codec::tests::{document, vectors};
@@ -97,6 +97,10 @@ fn the_document_has_the_vectors() {
         hint: 0,
         ..user_packet()
     };
+    let steered = Steered {
+        header: user_packet(),
+        bucket: bucket::of_ipv4([10, 45, 0, 1]),
+    };
     let send = Send {
         channel: 2,
         port: PortId(6),
@@ -122,6 +126,10 @@ fn the_document_has_the_vectors() {
             with_frame(&USER_PACKET, |out| written(user_packet().write(out))),
         ),
         ("exception-arp", with_frame(&ARP, |out| written(arp.write(out)))),
+        (
+            "steered",
+            with_frame(&USER_PACKET, |out| written(steered.write(out))),
+        ),
         ("send", with_frame(&ARP, |out| written(send.write(out)))),
         (
             "through",
@@ -143,6 +151,10 @@ fn the_document_has_the_vectors() {
         let read = FromAccelerator::read(octets(name));
         assert_eq!(read, Ok(FromAccelerator::Exception(header, frame)));
     }
+    assert_eq!(
+        FromAccelerator::read(octets("steered")),
+        Ok(FromAccelerator::Steered(steered, &USER_PACKET[..]))
+    );
     assert_eq!(FromHost::read(octets("send")), Ok(FromHost::Send(send, &ARP[..])));
     let Ok(FromHost::Through(sealed)) = FromHost::read(octets("through")) else {
         panic!("not read");
