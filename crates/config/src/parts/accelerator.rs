@@ -167,7 +167,7 @@ impl InBandConfig {
 }
 
 impl AcceleratorConfig {
-    /// What the channel of one of a host's workers is made with; these have channels with numbers that follow each other.
+    /// What the channel of one of a host's workers is made with: their numbers follow each other.
     ///
     /// # Errors
     /// The key cannot be had.

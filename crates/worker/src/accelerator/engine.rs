@@ -9,11 +9,10 @@ use transport::Adjacencies;
 
 use crate::accelerator::aside::Aside;
 use crate::accelerator::asking::{Asking, AskingLimits};
-use crate::accelerator::config::EngineConfig;
+use crate::accelerator::config::{EngineConfig, PartialMode};
 use crate::accelerator::engine_stats::EngineStats;
 use crate::accelerator::exceptions::{Exception, Exceptions};
 use crate::accelerator::flow_accounts::FlowCounts;
-use crate::accelerator::partial_mode::PartialMode;
 use crate::accelerator::put_error::PutError;
 use crate::accelerator::queues::EngineQueues;
 use crate::accelerator::screening::{Taken, review, screen};

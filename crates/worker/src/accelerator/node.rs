@@ -27,10 +27,10 @@ pub use self::config::{NodeConfig, NodeError};
 use self::frames::{Envelope, HostFrame, Said};
 pub use self::stats::NodeStats;
 pub use self::view::{ChannelView, NodeView};
+use crate::accelerator::config::PartialMode;
 use crate::accelerator::engine::Engine;
 use crate::accelerator::engine_tables::EngineTables;
 use crate::accelerator::exceptions::Exception;
-use crate::accelerator::partial_mode::PartialMode;
 use crate::io::{Io, PacketMetadata};
 use crate::{BURST, Batch, PollReport};
 

@@ -4,16 +4,10 @@ use flow::{Bucket, bucket};
 use offload::exception::Reason;
 use rules::classifier::Side;
 
+use super::config::PartialMode;
 use super::engine::Engine;
 use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, Kind, PacketFlags};
 use crate::io::Io;
-
-/// How user packets go to the host, all of them and at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PartialMode {
-    /// With their bucket.
-    pub steers: bool,
-}
 
 impl<I: Io> Engine<I> {
     /// Whether it is in partial mode, with what the host takes.

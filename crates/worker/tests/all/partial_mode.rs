@@ -1,5 +1,5 @@
-//! Partial mode: what workers forward and count with an accelerator that holds no sessions, however both ends have come to
-//! it, is what one worker does alone; and the end of the accelerator loses nothing but packets on their way.
+//! Partial mode: what workers forward and count with an accelerator that holds no sessions, however both ends have
+//! come to it, is what one worker does alone; and the end of the accelerator loses nothing but packets on their way.
 
 use offload::codec::HostCapabilities;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Partial mode: what the host is told of each packet, and what it cannot give.
+//! Partial mode: what comes to the host with each packet, and what it cannot give.
 
 use flow::contract::{FlowOp, Object, Outcome, Refusal, RouteTarget, Subject};
 use flow::{AdjacencyId, Bounds, InstanceId, PortId, WorkerId, bucket};
