@@ -128,7 +128,7 @@ impl Capabilities {
         queues: None,
     };
 
-    /// Those of a backend in partial mode: it is given the network, with room for this much of it, and holds no session.
+    /// Those of a backend in partial mode: it is given the network, of which it has room for so much, and no session.
     pub const fn partial(instances: u16, routes: u32, adjacencies: u32) -> Self {
         Self {
             instances,

@@ -13,6 +13,7 @@ use crate::accelerator::config::{EngineConfig, PartialMode};
 use crate::accelerator::engine_stats::EngineStats;
 use crate::accelerator::exceptions::{Exception, Exceptions};
 use crate::accelerator::flow_accounts::FlowCounts;
+use crate::accelerator::partial_mode::{set_strangers_aside, set_users_aside};
 use crate::accelerator::put_error::PutError;
 use crate::accelerator::queues::EngineQueues;
 use crate::accelerator::screening::{Taken, review, screen};
@@ -72,7 +73,7 @@ pub struct Engine<I: Io> {
     pub(super) config: EngineConfig,
     pub(super) stats: Stats,
     access: AccessCounts,
-    pub(super) burst: Burst<I::Buf>,
+    burst: Burst<I::Buf>,
     /// What becomes of user packets in partial mode; `None` in full mode.
     pub(super) partial: Option<PartialMode>,
     /// What the host gave back and is not passed through the stages yet.
@@ -450,9 +451,10 @@ impl<I: Io> Engine<I> {
         }
         self.aside.is_from_host = origin == Origin::Host;
         let flags = self.parse();
-        self.set_strangers_aside();
+        let descriptors = &mut self.burst.descriptors[..self.burst.packets.len()];
+        set_strangers_aside(descriptors, self.tables.interfaces.is_empty());
         match self.partial {
-            Some(partial) => self.set_users_aside(partial),
+            Some(partial) => set_users_aside(partial, descriptors, &self.burst.keys),
             None => {
                 self.lookup(origin, now);
                 self.screen(flags, now);

@@ -166,7 +166,7 @@ impl<I: Io> Node<I> {
 
     /// Whether it holds no sessions: it does not, or its host gives none.
     pub const fn is_partial(&self) -> bool {
-        self.engine().partial_mode().is_some()
+        self.engine().partial.is_some()
     }
 
     /// Whether there is contact with a host. Without it all packets are exceptions.
@@ -408,7 +408,7 @@ impl<I: Io> HostLink<I> {
         if asks != self.engine_mut().asks() {
             self.engine_mut().set_asking(asks, now);
         }
-        self.engine_mut().set_partial_mode(partial);
+        self.engine_mut().partial = partial;
     }
 
     fn tell_reached(&mut self) {

@@ -41,6 +41,13 @@ fn user_packet() -> Exception {
     }
 }
 
+fn steered() -> Steered {
+    Steered {
+        header: user_packet(),
+        bucket: bucket::of_ipv4([10, 45, 0, 1]),
+    }
+}
+
 /// About the user's packet, of which 46 octets are shown.
 fn question() -> Question<'static> {
     Question {
@@ -97,10 +104,6 @@ fn the_document_has_the_vectors() {
         hint: 0,
         ..user_packet()
     };
-    let steered = Steered {
-        header: user_packet(),
-        bucket: bucket::of_ipv4([10, 45, 0, 1]),
-    };
     let send = Send {
         channel: 2,
         port: PortId(6),
@@ -128,7 +131,7 @@ fn the_document_has_the_vectors() {
         ("exception-arp", with_frame(&ARP, |out| written(arp.write(out)))),
         (
             "steered",
-            with_frame(&USER_PACKET, |out| written(steered.write(out))),
+            with_frame(&USER_PACKET, |out| written(steered().write(out))),
         ),
         ("send", with_frame(&ARP, |out| written(send.write(out)))),
         (
@@ -153,7 +156,7 @@ fn the_document_has_the_vectors() {
     }
     assert_eq!(
         FromAccelerator::read(octets("steered")),
-        Ok(FromAccelerator::Steered(steered, &USER_PACKET[..]))
+        Ok(FromAccelerator::Steered(steered(), &USER_PACKET[..]))
     );
     assert_eq!(FromHost::read(octets("send")), Ok(FromHost::Send(send, &ARP[..])));
     let Ok(FromHost::Through(sealed)) = FromHost::read(octets("through")) else {
