@@ -55,6 +55,10 @@ fn exception(input: &[u8]) {
             assert_eq!(frame.len(), usize::from(header.length));
             header.write(&mut again)
         }
+        Ok(FromAccelerator::Steered(steered, frame)) => {
+            assert_eq!(frame.len(), usize::from(steered.header.length));
+            steered.write(&mut again)
+        }
         Ok(FromAccelerator::Marker(marker)) => marker.write(&mut again),
         Ok(FromAccelerator::Questions(questions)) => {
             let (channel, mut writer) = (questions.channel, QuestionsWriter::default());

@@ -24,8 +24,9 @@ PORT = re.compile(r"driver: \{accelerator: \{interface: (\w+)\}\}")
 class Accelerator:
     """The process, and the files of both ends."""
 
-    def __init__(self, namespace, host, files, binary, lost_after_ms):
+    def __init__(self, namespace, host, files, binary, lost_after_ms, modes):
         self.namespace, self.files, self.binary, self.lost_after_ms = namespace, files, binary, lost_after_ms
+        self.host_mode, self.mode = modes
         namespace.run(f"ip link add {TO_HOST} mtu {LINK_MTU} type veth peer name {TO_ACCELERATOR} netns {host.name}")
         for where, link in ((namespace, TO_HOST), (host, TO_ACCELERATOR)):
             where.run(f"sysctl -qw net.ipv6.conf.{link}.disable_ipv6=1")
@@ -47,7 +48,7 @@ class Accelerator:
         interfaces = PORT.findall(text)
         ports = "".join(f"  - {{name: {name}, driver: {{af_packet: {{interface: {name}}}}}}}\n" for name in interfaces)
         (self.files / "accel.yaml").write_text(
-            f"link: {{port: host, key: {self.key}, lost_after_ms: {self.lost_after_ms}}}\nports:\n"
+            f"mode: {self.mode}\nlink: {{port: host, key: {self.key}, lost_after_ms: {self.lost_after_ms}}}\nports:\n"
             f"  - {{name: host, driver: {{af_packet: {{interface: {TO_HOST}}}}}, mtu: {LINK_MTU}}}\n{ports}"
             f"control: {{socket: {self.files}/accel.sock}}\n" + ("queues: {}\n" if "\negress:" in text else ""))
         text = PORT.sub(lambda found: f'driver: {{accelerator: {{mac: "{self.mac(found[1])}"}}}}', text)
@@ -55,7 +56,7 @@ class Accelerator:
         before, behind = text.split("\nports:\n", 1)
         return (f"{before}\nports:\n{link}{behind}"
                 f"accelerator: {{link: {{port: link, key: {self.host_key}, lost_after_ms: {self.lost_after_ms}}}, "
-                "policy: {stays_s: 1}}\n")
+                f"mode: {self.host_mode}, policy: {{stays_s: 1}}}}\n")
 
     def mac(self, interface):
         return self.namespace.run(f"cat /sys/class/net/{interface}/address").stdout.strip()

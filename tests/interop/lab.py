@@ -276,6 +276,8 @@ class Script(Client):
 class Lab:
     # Contact with an accelerator does not end because a busy machine gives a thread no core for a while.
     lost_after_ms = 2_000
+    # The modes of the UPF and of its accelerator.
+    accelerator_modes = ("full", "full")
 
     def __init__(self, binary, driver, workers=1, configuration=CONFIGURATION, links=LINKS):
         self.stack = contextlib.ExitStack()
@@ -305,7 +307,7 @@ class Lab:
         self.ran, self.ue, self.upf, self.dn = (self._namespace(n) for n in ("ran", "ue", "upf", "dn"))
         if self.driver == "accelerator":
             self.accelerator = Accelerator(self._namespace("acc"), self.upf, self.files, self.binary,
-                                           self.lost_after_ms)
+                                           self.lost_after_ms, self.accelerator_modes)
         for namespace, link, there in self.links:
             here = getattr(self, namespace)
             here.run(f"ip link add {link} type veth peer name {there} netns {self.ports_in.name}")

@@ -216,8 +216,11 @@ EXPECTED = {
         "can.queue_octets": "67108864", "can.shared_nodes": "64", "can.managements": "0x05"},
     "capabilities-local": {"message.type": "0x40", "key.fields": "0x2f", "can.flags": "0x03", "can.actions": "0x1fff",
                            "can.counters": "64", "can.qers": "64", "can.sessions": "300", "can.counts_every": "0"},
+    "capabilities-partial": {"message.type": "0x40", "key.fields": "0x00", "can.flags": "0x02", "can.actions": "0x0000",
+                             "can.counters": "0", "can.qers": "0", "can.sessions": "0", "can.counts_every": "0"},
     "host-capabilities": {"message.type": "0x41", "can.host_flags": "0x01", "can.more_channels": "0"},
     "host-capabilities-channels": {"message.type": "0x41", "can.host_flags": "0x01", "can.more_channels": "3"},
+    "host-capabilities-partial": {"message.type": "0x41", "can.host_flags": "0x0e", "can.more_channels": "3"},
 }
 HEADER = {"version": "1", "channel": "2", "frame.port": "6"}
 INNER = {"ip.src": "198.51.100.7", "ip.dst": "10.45.0.1", "udp.dstport": "40000", "vlan.id": "100"}
@@ -228,6 +231,10 @@ EXPECTED_FRAMES = {
         "frame.time": "1000000007"},
     "exception-arp": HEADER | {"frame.class": "0", "frame.reason": "2", "frame.tags": "0", "frame.length": "42",
                                "frame.user_packet": "0", "frame.layer4": "0", "arp.dst.proto_ipv4": "192.0.2.10"},
+    "steered": HEADER | INNER | {
+        "frame.type": "0x04", "frame.class": "1", "frame.reason": "0", "frame.tags": "1", "frame.hops": "0",
+        "frame.length": "50", "frame.user_packet": "18", "frame.layer4": "38", "frame.hint": "0x13579bdf",
+        "frame.time": "1000000007", "frame.bucket": "140"},
     "send": HEADER | {"frame.type": "0x81", "frame.length": "42", "arp.dst.proto_ipv4": "192.0.2.10"},
     "through": HEADER | INNER | FLOW | OF_FLOW | {
         "frame.type": "0x82", "frame.hops": "1", "session": "261", "frame.counter": "12",

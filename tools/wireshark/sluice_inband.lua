@@ -39,8 +39,8 @@ local REFUSALS = {
     [6] = "other epoch",
 }
 local FRAMES = {
-    [1] = "Exception", [2] = "Marker", [3] = "Questions", [0x81] = "Send", [0x82] = "Through", [0x83] = "Marker back",
-    [0x84] = "Answers",
+    [1] = "Exception", [2] = "Marker", [3] = "Questions", [4] = "Steered", [0x81] = "Send", [0x82] = "Through",
+    [0x83] = "Marker back", [0x84] = "Answers",
 }
 local ANSWERS = { [0] = "whole", [1] = "by flow" }
 local CLASSES = { [0] = "urgent", [1] = "high", [2] = "normal" }
@@ -248,6 +248,7 @@ dec(16, "frame.user_packet", "Offset of the user packet")
 dec(16, "frame.layer4", "Offset of layer 4")
 hex(32, "frame.hint", "Flow hint")
 dec(64, "frame.time", "Time, ns")
+dec(16, "frame.bucket", "Bucket")
 dec(64, "frame.counter", "Counter")
 dec(16, "frame.flow_length", "Length of the flow")
 dec(64, "frame.marker", "Marker")
@@ -913,21 +914,29 @@ end
 
 local ethernet = Dissector.get("eth_withoutfcs")
 
+local function exception_header(c)
+    c:u8("frame.class")
+    local reason = c:u8("frame.reason")
+    c:u8("frame.tags")
+    c:u8("frame.hops")
+    c:reserved(1)
+    c:u16("frame.port")
+    local length = c:u16("frame.length")
+    c:u16("frame.user_packet")
+    c:u16("frame.layer4")
+    c:u32("frame.hint")
+    c:u64("frame.time")
+    return length, REASONS[reason]
+end
+
 -- The header of a frame with a frame behind it; the length of that one.
 local HEADER = {
-    [1] = function(c)
-        c:u8("frame.class")
-        local reason = c:u8("frame.reason")
-        c:u8("frame.tags")
-        c:u8("frame.hops")
-        c:reserved(1)
-        c:u16("frame.port")
-        local length = c:u16("frame.length")
-        c:u16("frame.user_packet")
-        c:u16("frame.layer4")
-        c:u32("frame.hint")
-        c:u64("frame.time")
-        return length, REASONS[reason]
+    [1] = exception_header,
+    [4] = function(c)
+        local length, reason = exception_header(c)
+        c:u16("frame.bucket")
+        c:reserved(2)
+        return length, reason
     end,
     [0x81] = function(c)
         c:reserved(1)

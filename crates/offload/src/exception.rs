@@ -18,7 +18,7 @@ mod replay;
 mod through;
 
 pub use self::answers::{Answer, Answers, AnswersHeader, AnswersWriter, SealedAnswers};
-pub use self::from_accelerator::{Class, Exception, FromAccelerator};
+pub use self::from_accelerator::{Class, Exception, FromAccelerator, Steered};
 pub use self::from_host::{FromHost, Send};
 pub use self::marker::Marker;
 pub use self::questions::{Question, Questions, QuestionsWriter};

@@ -433,6 +433,7 @@ fn place_in_words(place: TracedPlace) -> String {
         Stays::Waiting => "packets of it wait here",
         Stays::Queues => "its packets wait in queues, and the accelerator has none, or not such",
         Stays::SharedShaper => "its queues are below a port, an instance or a policer with a rate",
+        Stays::PartialMode => "the accelerator is in partial mode",
     };
     match place {
         TracedPlace::Home(None) => "the session is here: by the policy, or there is no contact".into(),

@@ -37,6 +37,7 @@ mod first_packets;
 mod flow_accounts;
 mod host_network;
 mod node;
+mod partial_mode;
 mod put_error;
 mod queueing;
 mod queues;

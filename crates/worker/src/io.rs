@@ -13,7 +13,7 @@ pub mod mem;
 mod parcels;
 
 use flow::contract::Flow;
-use flow::{Nanos, PortId, SessionIndex, WorkerId};
+use flow::{Bucket, Nanos, PortId, SessionIndex, WorkerId};
 use offload::in_band::InBand;
 use packet::PacketBuf;
 
@@ -199,9 +199,15 @@ pub trait Io {
     }
 
     /// Takes what has come from the accelerator: packets of its ports, and what its channel has for
-    /// [`accelerator`](Self::accelerator). `waiting`: packets that were received by a port and are not processed yet.
-    fn poll_accelerator(&mut self, now: Nanos, waiting: &dyn Fn(PortId) -> usize) {
-        let _ = (now, waiting);
+    /// [`accelerator`](Self::accelerator). `waiting`: packets that were received by a port and are not processed yet;
+    /// `owner`: the worker of a bucket.
+    fn poll_accelerator(
+        &mut self,
+        now: Nanos,
+        waiting: &dyn Fn(PortId) -> usize,
+        owner: &dyn Fn(Bucket) -> WorkerId,
+    ) {
+        let _ = (now, waiting, owner);
     }
 
     /// Takes packets that have come from the accelerator for this worker or another one, and first octets of such

@@ -88,6 +88,8 @@ impl EgressCounts {
 pub struct AcceleratorView {
     /// Whether there is contact, and sessions can leave.
     pub is_ready: bool,
+    /// Whether no session leaves, because either end is in partial mode.
+    pub is_partial: bool,
     /// Its address; `None` without contact.
     pub mac: Option<MacAddr>,
     /// Its ports without a link, a bit each by their numbers; `None`: not known at present.

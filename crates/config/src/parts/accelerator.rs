@@ -19,7 +19,9 @@ use crate::bounded::Bounded;
 use crate::bounded_file;
 use crate::error::Fault;
 use crate::parts::network::check_mac;
-use crate::schema::{Config, Driver, InBandConfig, PortConfig, parse_mac};
+use crate::schema::{
+    AcceleratorConfig, AcceleratorMode, Config, Driver, InBandConfig, PortConfig, parse_mac,
+};
 
 /// Octets of a key file, at most.
 const LONGEST_KEY: u64 = 4_096;
@@ -107,28 +109,6 @@ impl InBandConfig {
         })
     }
 
-    /// The same of one of several workers of a host, which have channels with numbers that follow each other.
-    ///
-    /// # Errors
-    /// The key cannot be had.
-    pub fn channel_of_worker(
-        &self,
-        (worker, workers): (usize, usize),
-        own: MacAddr,
-        mtu: u16,
-        boot: u64,
-    ) -> Result<ChannelConfig, KeyError> {
-        let first = self.channel(Role::Host, own, mtu, boot)?;
-        let host = HostCapabilities::new(true)
-            .with_links()
-            .with_channels(workers as u8);
-        Ok(ChannelConfig {
-            channel: first.channel.wrapping_add(worker as u8),
-            capabilities: host_greeting(host),
-            ..first
-        })
-    }
-
     /// The key, as its file has it now.
     ///
     /// # Errors
@@ -186,6 +166,41 @@ impl InBandConfig {
     }
 }
 
+impl AcceleratorConfig {
+    /// What the channel of one of a host's workers is made with: their numbers follow each other.
+    ///
+    /// # Errors
+    /// The key cannot be had.
+    pub fn channel_of_worker(
+        &self,
+        (worker, workers): (usize, usize),
+        own: MacAddr,
+        mtu: u16,
+        boot: u64,
+    ) -> Result<ChannelConfig, KeyError> {
+        let first = self.link.channel(Role::Host, own, mtu, boot)?;
+        Ok(ChannelConfig {
+            channel: first.channel.wrapping_add(worker as u8),
+            capabilities: host_greeting(self.host_capabilities(workers)),
+            ..first
+        })
+    }
+
+    /// What a host with this number of workers says of itself. One alone has nothing to steer.
+    pub(crate) fn host_capabilities(&self, workers: usize) -> HostCapabilities {
+        let mut host = HostCapabilities::new(true)
+            .with_links()
+            .with_channels(workers as u8);
+        if workers > 1 {
+            host = host.with_steered();
+        }
+        match self.mode {
+            AcceleratorMode::Full => host,
+            AcceleratorMode::Partial => host.in_partial_mode(),
+        }
+    }
+}
+
 impl Config {
     /// How many of the ports, the last ones, are behind an accelerator.
     #[must_use]
@@ -210,13 +225,15 @@ impl Config {
     /// Which sessions of a worker, by its number, the accelerator passes; `None` without one.
     #[must_use]
     pub fn offload_policy(&self, worker: usize) -> Option<OffloadPolicy> {
-        let policy = &self.accelerator.as_ref()?.policy;
+        let accelerator = self.accelerator.as_ref()?;
+        let policy = &accelerator.policy;
         let bit = |qfi: &Bounded<0, 63>| 1_u64 << qfi.value();
         let place = |name: &Spanned<String>| self.place_of_instance(&name.value);
         let instances = policy.instances.as_ref();
         let rulebases = policy.rulebases.as_ref();
         let octets = |name: &Spanned<String>| Box::from(name.value.as_bytes());
         Some(OffloadPolicy {
+            is_partial: accelerator.mode == AcceleratorMode::Partial,
             after_packets: policy.after_packets.value() as u16,
             after_octets: policy.after_octets.value() as u32,
             qfis: policy

@@ -16,7 +16,10 @@ use crate::bounded::Bounded;
 use crate::error::{ConfigError, Fault};
 use crate::parts::accelerator::LEAST_BUFFERS;
 use crate::parts::network::{Interfaces, MOST_PORTS};
-use crate::schema::{AcceleratorNodeConfig, Config, Driver, IdlePolicy, PortConfig};
+use crate::schema::{AcceleratorMode, AcceleratorNodeConfig, Config, Driver, IdlePolicy, PortConfig};
+
+/// The smallest table of flows.
+const LEAST_FLOWS: usize = 1_024;
 
 impl AcceleratorNodeConfig {
     /// Reads and checks the file at `path`, of 16 MiB at most.
@@ -57,10 +60,16 @@ impl AcceleratorNodeConfig {
         engine.max_flows_v6 = limits.flows_ipv6.size();
         engine.queues = self.queue_limits();
         engine.max_asking = self.questions.flows.size();
+        if self.mode == AcceleratorMode::Partial {
+            // There is nothing to be held.
+            (engine.max_sessions, engine.max_asking, engine.queues) = (1, 0, None);
+            (engine.max_flows_v4, engine.max_flows_v6) = (LEAST_FLOWS, LEAST_FLOWS);
+        }
         engine.asked_packets = self.questions.packets(self.dpdk.buffers.value()) as usize;
         engine.asking_time = Duration::from_millis(self.questions.wait_ms.value());
         let mtu = self.ordered_ports().last().map_or(0, |port| port.mtu.size());
         NodeConfig {
+            is_partial: self.mode == AcceleratorMode::Partial,
             host_mtu: mtu,
             counts_every: Duration::from_millis(self.counts.every_ms.value()),
             counts_lost: self.counts.lost.value() as u32,

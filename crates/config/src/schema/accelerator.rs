@@ -14,9 +14,24 @@ use crate::bounded::{self, Bounded};
 pub struct AcceleratorConfig {
     /// The link to it.
     pub link: InBandConfig,
+    /// `full`: it passes packets of sessions. `partial`: it gives all user packets to this node, with what it has found
+    /// out about them, and holds nothing; full.
+    #[serde(default)]
+    pub mode: AcceleratorMode,
     /// Which sessions it passes.
     #[serde(default)]
     pub policy: OffloadPolicyConfig,
+}
+
+/// What an accelerator holds.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AcceleratorMode {
+    /// Sessions: their flows, meters and counters.
+    #[default]
+    Full,
+    /// No state of sessions.
+    Partial,
 }
 
 /// One end of the in-band protocol (docs/inband.md).

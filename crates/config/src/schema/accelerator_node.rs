@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
-use super::{DpdkConfig, IdlePolicy, InBandConfig, LogConfig, PortConfig};
+use super::{AcceleratorMode, DpdkConfig, IdlePolicy, InBandConfig, LogConfig, PortConfig};
 use crate::bounded::{self, Bounded};
 
 /// The whole file.
@@ -15,6 +15,10 @@ use crate::bounded::{self, Bounded};
 pub struct AcceleratorNodeConfig {
     /// The link to the host, which decides what is done with packets.
     pub link: InBandConfig,
+    /// `full`: it passes packets of the sessions that its host gives it. `partial`: it gives all user packets to the
+    /// host, and holds no session, whatever the host wants; full.
+    #[serde(default)]
+    pub mode: AcceleratorMode,
     /// The port of the link, and those of the network, in the order in which the host has them.
     #[serde(deserialize_with = "bounded::at_least_one")]
     #[schemars(length(min = 1))]

@@ -43,7 +43,7 @@ use crate::read_lists::ReadLists;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use accelerator::{AcceleratorConfig, InBandConfig};
+pub use accelerator::{AcceleratorConfig, AcceleratorMode, InBandConfig};
 pub use accelerator_node::AcceleratorNodeConfig;
 pub use access_list::{
     AccessActionConfig, AccessListConfig, AccessRuleConfig, ConnectionPolicyConfig, DirectionConfig,

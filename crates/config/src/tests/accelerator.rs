@@ -336,3 +336,46 @@ fn queues_wait_at_an_accelerator_or_before_its_ports() {
     let said = "egress_kbit: the host says which rates its ports have";
     assert!(error.to_string().contains(said), "{error}");
 }
+
+#[test]
+fn either_end_can_be_in_partial_mode() {
+    let said = |mode: &str, workers: usize| {
+        let all = format!("accelerator: {{{LINK}{mode}}}\nworkers: {{count: {workers}}}");
+        let config = parse(&text(&ports("1666", "02:00:00:00:00:07"), &all, "")).expect("it is right");
+        let policy = config.offload_policy(0).expect("it is there");
+        let host = config
+            .accelerator
+            .expect("it is there")
+            .host_capabilities(workers);
+        (
+            policy.is_partial,
+            host.is_partial(),
+            host.answers(),
+            host.takes_steered(),
+        )
+    };
+    assert_eq!(said("", 1), (false, false, true, false));
+    assert_eq!(said(", mode: full", 2), (false, false, true, true));
+    assert_eq!(said(", mode: partial", 1), (true, true, false, false));
+    assert_eq!(said(", mode: partial", 2), (true, true, false, true));
+    let words = parse(&text(
+        &ports("1666", "02:00:00:00:00:07"),
+        &format!("accelerator: {{{LINK}, mode: half}}"),
+        "",
+    ));
+    assert!(words.expect_err("there is none").contains("half"));
+    let node = |mode: &str| {
+        let text = format!("{mode}{LINK}\n{NODE_PORTS}");
+        let config = AcceleratorNodeConfig::parse(&text, "accel.yaml").expect("it is right");
+        let key = offload::channel::Key::new(vec![7; 32]).expect("32 octets");
+        let channel = offload::channel::ChannelConfig::new(Role::Accelerator, 0, MacAddr([2; 6]), key, 1);
+        let macs = [1, 2, 3].map(|last| MacAddr([2, 0, 0, 0, 0, last]));
+        config.node(&macs, channel, Seed([1, 2])).capabilities()
+    };
+    assert!(node("").holds_sessions());
+    let partial = node("mode: partial\n");
+    assert_eq!(
+        partial,
+        flow::contract::Capabilities::partial(partial.instances, partial.routes, partial.adjacencies)
+    );
+}

@@ -128,6 +128,22 @@ impl Capabilities {
         queues: None,
     };
 
+    /// Those of a backend in partial mode: it is given the network, of which it has room for so much, and no session.
+    pub const fn partial(instances: u16, routes: u32, adjacencies: u32) -> Self {
+        Self {
+            instances,
+            routes,
+            adjacencies,
+            fence: true,
+            ..Self::NOTHING
+        }
+    }
+
+    /// Whether it can hold sessions: one that cannot is in partial mode.
+    pub const fn holds_sessions(&self) -> bool {
+        self.sessions > 0
+    }
+
     /// What the local backend can do when its tables have these sizes.
     pub const fn local(ipv4_flows: u32, ipv6_flows: u32, sessions: u32) -> Self {
         Self {

@@ -11,6 +11,11 @@ const UP: Metric = Metric::gauge(
     WORKER,
     "1 while there is contact with a worker's accelerator, and sessions can leave.",
 );
+const PARTIAL: Metric = Metric::gauge(
+    "sluice_accelerator_partial",
+    WORKER,
+    "1 while no session of a worker can leave, because it or its accelerator is in partial mode.",
+);
 const SESSIONS: Metric = Metric::gauge(
     "sluice_accelerator_sessions",
     WORKER,
@@ -68,6 +73,8 @@ static COUNTS: &[AcceleratorCount] = &[
     count("sluice_accelerator_flow_answers", "Answers to an accelerator that brought a flow.", |view| view.port.answered),
     count("sluice_accelerator_whole_answers", "Answers to an accelerator that asked for the packet.", |view| view.port.answered_whole),
     count("sluice_accelerator_through_packets", "Packets that went back to an accelerator with their flow.", |view| view.port.through),
+    count("sluice_accelerator_hinted_packets", "Packets of which an accelerator said where their user packet begins.", |view| view.port.hinted),
+    count("sluice_accelerator_steered_packets", "Packets that were given to a worker by the bucket that an accelerator said.", |view| view.port.steered),
     count("sluice_accelerator_sent_packets", "Packets of the worker that an accelerator's ports sent.", |view| view.port.sent),
     count("sluice_accelerator_unsent_packets", "Packets that could not be given to an accelerator: no contact, or no room in front of them.", |view| view.port.unsent),
     count("sluice_accelerator_lost_packets", "Packets from an accelerator that found no room before the worker took them.", |view| view.port.lost),
@@ -93,8 +100,9 @@ pub(super) fn write(to: &mut Exposition, workers: &[Option<AcceleratorView>]) {
     if known().next().is_none() {
         return;
     }
-    let gauges: [(&Metric, Reading<AcceleratorView>); 3] = [
+    let gauges: [(&Metric, Reading<AcceleratorView>); 4] = [
         (&UP, |view| view.is_ready.into()),
+        (&PARTIAL, |view| view.is_partial.into()),
         (&SESSIONS, |view| view.offload.away),
         (&OUTSTANDING, |view| view.outstanding as u64),
     ];

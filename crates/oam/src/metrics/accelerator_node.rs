@@ -4,6 +4,11 @@ use super::exposition::{Exposition, Format, MOST_SERIES, Metric, Reading};
 use crate::values::{AcceleratorNodeStatus, ChannelStatus, QueueList, QueuePriority};
 
 const UP: Metric = Metric::gauge("sluice_accel_up", &[], "1 while there is contact with a host.");
+const PARTIAL: Metric = Metric::gauge(
+    "sluice_accel_partial",
+    &[],
+    "1 while it gives all user packets to its host, and holds no session.",
+);
 const UPTIME: Metric = Metric::gauge("sluice_accel_uptime_seconds", &[], "Seconds since the start.");
 const WORKING: Metric = Metric::counter(
     "sluice_accel_working_seconds",
@@ -132,6 +137,7 @@ static COUNTS: &[NodeCount] = &[
     count("sluice_accel_flow_misses", "Packets that found none.", |node| node.path.flow_misses),
     count("sluice_accel_urgent_exceptions", "Packets for the host that keep the network up.", |node| node.urgent_exceptions),
     count("sluice_accel_exceptions_lost", "Packets for the host that found no room.", |node| node.exceptions_lost),
+    count("sluice_accel_steered_packets", "Packets for the host whose bucket was said.", |node| node.steered),
     count("sluice_accel_through_packets", "Packets that came back with their flow.", |node| node.through),
     count("sluice_accel_refused_packets", "Packets that came back with a flow that was refused.", |node| node.refused),
     count("sluice_accel_host_packets", "Packets that the host sent by a port.", |node| node.sent_for_host),
@@ -160,6 +166,7 @@ pub fn render_accelerator_node(format: Format, node: &AcceleratorNodeStatus) -> 
 fn written(format: Format, node: &AcceleratorNodeStatus) -> Exposition {
     let mut to = Exposition::new(format, MOST_SERIES);
     to.single(&UP, u64::from(node.host.is_some()));
+    to.single(&PARTIAL, u64::from(node.partial));
     to.single(&UPTIME, node.uptime_s);
     to.single(&WORKING, node.working_s);
     to.single(&SESSIONS, node.sessions.used);

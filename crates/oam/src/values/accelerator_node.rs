@@ -21,6 +21,9 @@ pub struct AcceleratorNodeStatus {
     /// Its host's address on the link; absent without contact: it forwards nothing then.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub host: Option<String>,
+    /// Whether it holds no sessions, and gives all user packets to its host: one of both is in partial mode.
+    #[serde(default)]
+    pub partial: bool,
     /// Contacts with a host, of all channels.
     pub contacts: u64,
     /// The channels that the host has, one for each of its workers.
@@ -44,6 +47,9 @@ pub struct AcceleratorNodeStatus {
     pub urgent_exceptions: u64,
     /// Packets for the host that found no room.
     pub exceptions_lost: u64,
+    /// Packets for the host whose bucket was said.
+    #[serde(default)]
+    pub steered: u64,
     /// Packets that came back with their flow.
     pub through: u64,
     /// The same whose flow was refused.
@@ -269,6 +275,7 @@ impl AcceleratorNodeStatus {
         let node = &view.node;
         Self {
             host: view.host.map(|mac| mac.to_string()),
+            partial: view.is_partial,
             contacts: view.contacts,
             channels: view.channels.iter().map(ChannelStatus::of).collect(),
             uptime_s: used.running.as_secs_f64(),
@@ -286,6 +293,7 @@ impl AcceleratorNodeStatus {
             exceptions: by_reason(Reason::ALL.map(Reason::label), &view.exceptions),
             urgent_exceptions: node.exceptions[Class::Urgent as usize],
             exceptions_lost: view.exceptions_lost + node.lost.iter().sum::<u64>(),
+            steered: node.steered,
             through: node.through,
             refused: node.refused,
             sent_for_host: node.sent,
@@ -326,8 +334,18 @@ impl AcceleratorNodeStatus {
         let share = 100.0 * self.working_s / self.uptime_s.max(f64::MIN_POSITIVE);
         let seconds = grouped(self.uptime_s as u64);
         facts.add("thread", [format!("worked {share:.1}% of {seconds} s")]);
-        facts.add("sessions", [self.sessions.words()]);
-        facts.add("flows", [self.flows.words()]);
+        if self.partial {
+            let steered = grouped(self.steered);
+            facts.add(
+                "mode",
+                [format!(
+                    "partial: user packets go to the host, with their bucket: {steered}"
+                )],
+            );
+        } else {
+            facts.add("sessions", [self.sessions.words()]);
+            facts.add("flows", [self.flows.words()]);
+        }
         let path = &self.path;
         facts.add(
             "packets",

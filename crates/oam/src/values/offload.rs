@@ -29,6 +29,10 @@ pub struct AcceleratorStatus {
     pub contact: bool,
     /// Whether sessions can leave: there is contact, and it has said what it can do.
     pub ready: bool,
+    /// `full`, or `partial`: no session leaves, because it is configured so here, or the accelerator holds none.
+    #[serde(default)]
+    #[schema(example = "full")]
+    pub mode: String,
     /// Its address; absent without contact.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(example = "02:00:00:00:00:0a")]
@@ -43,7 +47,8 @@ pub struct AcceleratorStatus {
     /// Sessions that leave and come back.
     pub sessions: AcceleratorSessions,
     /// Packets of sessions that stay in the worker, by reason: `action`, `inspection`, `nat`, `accounting`,
-    /// `shared_rate`, `moving`, `port`, `capability`, `refused`, `waiting`, `queues`, `shared_shaper`.
+    /// `shared_rate`, `moving`, `port`, `capability`, `refused`, `waiting`, `queues`, `shared_shaper`,
+    /// `partial_mode`.
     pub home_packets: BTreeMap<String, u64>,
     /// Packets that it gave to the worker, by reason: `no_flow`, `stale`, `not_user_packet`, `action`, `limit`,
     /// `adjacency`, `too_long`, `ttl`, `needs_reassembly`, `other_headers`, `no_session`.
@@ -93,6 +98,12 @@ pub struct AcceleratorSessions {
 /// Packets between a worker and its accelerator, beside exceptions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AcceleratorPackets {
+    /// Packets of which it said where their user packet begins; those of all workers, at the first one.
+    #[serde(default)]
+    pub hinted: u64,
+    /// Packets that were given to a worker by the bucket that it said; those of all workers, at the first one.
+    #[serde(default)]
+    pub steered: u64,
     /// Packets that its ports sent for the worker.
     pub sent: u64,
     /// Packets that went back to it with their flow.
@@ -172,6 +183,7 @@ impl AcceleratorStatus {
             worker,
             contact: view.mac.is_some(),
             ready: view.is_ready,
+            mode: if view.is_partial { "partial" } else { "full" }.to_owned(),
             mac: view.mac.map(|mac| mac.to_string()),
             round_trip_us: view.load.round_trip.map(|time| time.as_micros() as u64),
             capabilities: view.capabilities.as_ref().map(AcceleratorCapabilities::of),
@@ -186,6 +198,8 @@ impl AcceleratorStatus {
             home_packets: by_reason(Stays::ALL.map(Stays::label), &offload.stays),
             exceptions: by_reason(Reason::ALL.map(Reason::label), &port.exceptions),
             packets: AcceleratorPackets {
+                hinted: port.hinted,
+                steered: port.steered,
                 sent: port.sent,
                 through: port.through,
                 recalled: offload.recalled,
@@ -215,7 +229,10 @@ impl AcceleratorStatus {
     fn text(&self) -> String {
         let mut facts = Facts::new("  ");
         facts.add("contact", [self.contact_words()]);
-        let capabilities = self.capabilities.as_ref();
+        let is_partial = self.mode == "partial";
+        let words = "partial: all user packets come to the worker, no session leaves";
+        facts.add("mode", is_partial.then(|| words.to_owned()));
+        let capabilities = self.capabilities.as_ref().filter(|_| !is_partial);
         facts.add("room", capabilities.map(AcceleratorCapabilities::room));
         facts.add("counts", capabilities.map(AcceleratorCapabilities::counts));
         facts.add("sessions", [self.sessions.words()]);
@@ -225,6 +242,7 @@ impl AcceleratorStatus {
         facts.add("network", refused);
         facts.add("at home", [reasons(&self.home_packets)]);
         facts.add("exceptions", [reasons(&self.exceptions)]);
+        facts.add("hints", self.packets.hints());
         facts.add("packets", self.packets.lines());
         facts.add("requests", self.requests.lines());
         facts.add("channel", [self.channel.words()]);
@@ -295,6 +313,13 @@ impl AcceleratorSessions {
 }
 
 impl AcceleratorPackets {
+    fn hints(&self) -> Option<String> {
+        let (hinted, steered) = (grouped(self.hinted), grouped(self.steered));
+        (self.hinted > 0).then(|| {
+            format!("user packets with their offsets: {hinted}, given on by their bucket: {steered}")
+        })
+    }
+
     fn lines(&self) -> [String; 2] {
         [
             format!(
@@ -370,6 +395,7 @@ pub(crate) mod tests {
     pub(crate) fn view() -> AcceleratorView {
         let mut view = AcceleratorView {
             is_ready: true,
+            is_partial: false,
             mac: Some(MacAddr([2, 0, 0, 0, 0, 10])),
             links_down: Some(0),
             capabilities: Some(Capabilities {
@@ -446,6 +472,30 @@ pub(crate) mod tests {
             OffloadStatus::of(&[None, None]).text(),
             "no accelerator is configured\n"
         );
+    }
+
+    #[test]
+    fn partial_mode_is_said_and_room_is_not() {
+        let mut view = view();
+        view.is_partial = true;
+        (view.port.hinted, view.port.steered) = (12_345, 1_200);
+        view.offload.stays[Stays::PartialMode as usize] = 7;
+        let status = OffloadStatus::of(&[Some(view)]);
+        let text = status.text();
+        for line in [
+            "  mode        partial: all user packets come to the worker, no session leaves\n",
+            "partial_mode 7",
+            "  hints       user packets with their offsets: 12,345, given on by their bucket: 1,200\n",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(
+            !text.contains("room") && !text.contains("reported every"),
+            "{text}"
+        );
+        let json = serde_json::to_value(status).expect("plain values");
+        assert_eq!(json["accelerators"][0]["mode"], "partial");
+        assert_eq!(json["accelerators"][0]["packets"]["steered"], 1_200);
     }
 
     #[test]

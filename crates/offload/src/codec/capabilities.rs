@@ -36,6 +36,8 @@ pub struct HostCapabilities {
 impl HostCapabilities {
     const ANSWERS: u8 = 1;
     const LINKS: u8 = 1 << 1;
+    const STEERED: u8 = 1 << 2;
+    const PARTIAL: u8 = 1 << 3;
     /// The most channels of a host.
     pub const MOST_CHANNELS: u8 = 64;
 
@@ -71,6 +73,24 @@ impl HostCapabilities {
         }
     }
 
+    /// The same of a host that takes [`Steered`](crate::exception::Steered).
+    #[must_use]
+    pub const fn with_steered(self) -> Self {
+        Self {
+            flags: self.flags | Self::STEERED,
+            ..self
+        }
+    }
+
+    /// The same of a host that gives no sessions, and answers no questions.
+    #[must_use]
+    pub const fn in_partial_mode(self) -> Self {
+        Self {
+            flags: self.flags & !Self::ANSWERS | Self::PARTIAL,
+            ..self
+        }
+    }
+
     /// How many channels the host has.
     pub const fn channels(self) -> u8 {
         self.more_channels + 1
@@ -88,6 +108,16 @@ impl HostCapabilities {
     /// Whether it takes what is reported of the links of ports.
     pub const fn takes_links(self) -> bool {
         self.flags & Self::LINKS != 0
+    }
+
+    /// Whether it takes [`Steered`](crate::exception::Steered).
+    pub const fn takes_steered(self) -> bool {
+        self.flags & Self::STEERED != 0
+    }
+
+    /// Whether it gives no sessions.
+    pub const fn is_partial(self) -> bool {
+        self.flags & Self::PARTIAL != 0
     }
 
     /// Whether it answers questions.

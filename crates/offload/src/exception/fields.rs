@@ -10,6 +10,7 @@ pub const MAX_HOPS: u8 = 7;
 pub(super) const EXCEPTION: u8 = 1;
 pub(super) const MARKER: u8 = 2;
 pub(super) const QUESTIONS: u8 = 3;
+pub(super) const STEERED: u8 = 4;
 pub(super) const SEND: u8 = 0x81;
 pub(super) const THROUGH: u8 = 0x82;
 pub(super) const MARKER_BACK: u8 = 0x83;
@@ -17,7 +18,7 @@ pub(super) const ANSWERS: u8 = 0x84;
 
 const VERSION_FIELD: Field = Field::new("version", Bound::Range(VERSION as u64, VERSION as u64));
 /// The types of an accelerator's frames.
-pub(super) const FROM_ACCELERATOR: Field = Field::new("frame type", Bound::OneOf(&[1, 2, 3]));
+pub(super) const FROM_ACCELERATOR: Field = Field::new("frame type", Bound::OneOf(&[1, 2, 3, 4]));
 /// The types of a host's frames.
 pub(super) const FROM_HOST: Field = Field::new("frame type", Bound::OneOf(&[0x81, 0x82, 0x83, 0x84]));
 pub(super) const CHANNEL: Field = Field::any("channel");

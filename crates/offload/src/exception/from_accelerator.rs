@@ -1,10 +1,10 @@
 //! What an accelerator sends.
 
-use flow::{Nanos, PortId};
+use flow::{BUCKETS, Bucket, Nanos, PortId};
 
 use super::fields::{
-    EXCEPTION, FRAME_LENGTH, FROM_ACCELERATOR, HOPS, MARKER, frame_of, layer4_within, put_start, take_start,
-    user_packet_within,
+    EXCEPTION, FRAME_LENGTH, FROM_ACCELERATOR, HOPS, MARKER, STEERED, frame_of, layer4_within, put_start,
+    take_start, user_packet_within,
 };
 use super::marker::Marker;
 use super::questions::Questions;
@@ -18,6 +18,7 @@ const TAGS: Field = Field::most("VLAN tags", 2);
 const RESERVED: Field = Field::zero("reserved");
 const HINT: Field = Field::any("flow hint");
 const RECEIVED: Field = Field::any("time");
+const BUCKET: Field = Field::most("bucket", BUCKETS as u64 - 1);
 
 /// In which order the host's queue serves frames, and drops them last to first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,8 +72,13 @@ impl Exception {
     /// When a field is out of its bound, or there is no room.
     pub fn write(&self, out: &mut [u8]) -> Result<usize, CodecError> {
         let mut to = Writer::new(out);
+        self.put(EXCEPTION, &mut to);
+        to.end()
+    }
+
+    fn put(&self, frame_type: u8, to: &mut Writer<'_>) {
         let class = (&CLASS, self.class as u8);
-        put_start(&FROM_ACCELERATOR, EXCEPTION, self.channel, class, &mut to);
+        put_start(&FROM_ACCELERATOR, frame_type, self.channel, class, to);
         to.u8(&REASON, self.reason.number());
         to.u8(&TAGS, self.tags);
         to.u8(&HOPS, self.hops);
@@ -89,7 +95,6 @@ impl Exception {
         }
         to.u32(&HINT, self.hint);
         to.u64(&RECEIVED, self.received.0);
-        to.end()
     }
 
     fn take(channel: u8, from: &mut Reader<'_>) -> Result<Self, CodecError> {
@@ -118,11 +123,52 @@ impl Exception {
     }
 }
 
+/// The same, of a packet of a UE, with the bucket that the host may find its worker by: that of its TEID, or of its
+/// destination ([`flow::bucket`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steered {
+    /// As of an exception.
+    pub header: Exception,
+    /// The bucket.
+    pub bucket: Bucket,
+}
+
+impl Steered {
+    /// Octets of the header.
+    pub const LEN: usize = Exception::LEN + 4;
+
+    /// Writes the header to the beginning of `out`, in front of the frame, and returns its length in octets.
+    ///
+    /// # Errors
+    ///
+    /// When a field is out of its bound, or there is no room.
+    pub fn write(&self, out: &mut [u8]) -> Result<usize, CodecError> {
+        let mut to = Writer::new(out);
+        self.header.put(STEERED, &mut to);
+        to.u16(&BUCKET, self.bucket.index() as u16);
+        to.reserved(2);
+        to.end()
+    }
+
+    fn take(channel: u8, from: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let header = Exception::take(channel, from)?;
+        let number = from.u16(&BUCKET)?;
+        from.reserved(2)?;
+        Ok(Self {
+            header,
+            // It is within its bound.
+            bucket: Bucket::of_rss_hash(number.into()),
+        })
+    }
+}
+
 /// What is in an exception frame of an accelerator, behind the EtherType.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FromAccelerator<'a> {
     /// A frame, as it was received.
     Exception(Exception, &'a [u8]),
+    /// The same with its bucket.
+    Steered(Steered, &'a [u8]),
     /// A marker.
     Marker(Marker),
     /// Questions.
@@ -140,6 +186,11 @@ impl<'a> FromAccelerator<'a> {
         let (frame_type, channel) = take_start(&FROM_ACCELERATOR, &mut from)?;
         match frame_type {
             EXCEPTION => {}
+            STEERED => {
+                let steered = Steered::take(channel, &mut from)?;
+                let frame = frame_of(from.rest(), steered.header.length)?;
+                return Ok(Self::Steered(steered, frame));
+            }
             MARKER => return Ok(Self::Marker(Marker::take(channel, &mut from)?)),
             _ => return Ok(Self::Questions(Questions::take(channel, &mut from)?)),
         }

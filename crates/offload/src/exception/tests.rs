@@ -4,7 +4,7 @@ mod vectors;
 
 use std::collections::HashSet;
 
-use flow::{Nanos, PortId, SessionIndex};
+use flow::{Bucket, Nanos, PortId, SessionIndex};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -111,6 +111,10 @@ fn is_canonical(octets: &[u8]) -> bool {
         (Ok(FromAccelerator::Exception(header, frame)), Err(_)) => {
             assert_eq!(frame.len(), usize::from(header.length));
             header.write(&mut again)
+        }
+        (Ok(FromAccelerator::Steered(steered, frame)), Err(_)) => {
+            assert_eq!(frame.len(), usize::from(steered.header.length));
+            steered.write(&mut again)
         }
         (Ok(FromAccelerator::Marker(marker)), Err(_)) => marker.write(&mut again),
         (Ok(FromAccelerator::Questions(questions)), Err(_)) => {
@@ -296,6 +300,17 @@ proptest! {
     }
 
     #[test]
+    fn a_steered_packet_comes_back((header, frame) in exception(), bucket in 0..512_u16) {
+        let steered = Steered { header, bucket: Bucket::new(bucket).expect("it is one") };
+        let mut octets = with_frame(Steered::LEN, &frame, |out| steered.write(out));
+        prop_assert_eq!(FromAccelerator::read(&octets), Ok(FromAccelerator::Steered(steered, &frame[..])));
+        prop_assert!(is_canonical(&octets));
+        octets.truncate(Steered::LEN + frame.len() - 1);
+        prop_assert_eq!(FromAccelerator::read(&octets), Err(CodecError::Short { field: "frame" }));
+        prop_assert!(steered.write(&mut octets[..Steered::LEN - 1]).is_err());
+    }
+
+    #[test]
     fn a_frame_to_send_comes_back(channel: u8, port in port(), frame in frame()) {
         let header = Send { channel, port, length: frame.len() as u16 };
         let octets = with_frame(Send::LEN, &frame, |out| header.write(out));
@@ -348,12 +363,14 @@ proptest! {
     fn changed_headers(
         (header, frame) in exception(),
         through in through(),
-        is_through: bool,
+        kind in 0..3_u8,
         changes in vec(any::<(prop::sample::Index, u8)>(), 1..4),
     ) {
-        let mut octets = match is_through {
-            true => with_frame(through.0.header_len(), &through.1, |out| through.0.write(out, sum)),
-            false => with_frame(Exception::LEN, &frame, |out| header.write(out)),
+        let steered = Steered { header, bucket: Bucket::default() };
+        let mut octets = match kind {
+            0 => with_frame(through.0.header_len(), &through.1, |out| through.0.write(out, sum)),
+            1 => with_frame(Steered::LEN, &frame, |out| steered.write(out)),
+            _ => with_frame(Exception::LEN, &frame, |out| header.write(out)),
         };
         for (at, octet) in changes {
             let at = at.index(octets.len().min(140));
@@ -400,7 +417,7 @@ fn a_field_says_what_it_can_be() {
         FromAccelerator::read(&octets).unwrap_err().to_string()
     };
     assert_eq!(with(0, 2), "version is 2, not 1");
-    assert_eq!(with(1, 4), "frame type is 4, not one of [1, 2, 3]");
+    assert_eq!(with(1, 5), "frame type is 5, not one of [1, 2, 3, 4]");
     assert_eq!(with(3, 3), "class is 3, not in 0..=2");
     assert_eq!(with(4, 11), "reason is 11, not in 0..=10");
     assert_eq!(with(5, 3), "VLAN tags is 3, not in 0..=2");
@@ -412,6 +429,14 @@ fn a_field_says_what_it_can_be() {
     assert_eq!(with(13, 13), "user packet is 13, not in 14..=59 or 0");
     assert_eq!(with(13, 0), "layer 4 is 34, not 0");
     assert_eq!(with(15, 14), "layer 4 is 14, not in 15..=59 or 0");
+    let steered = Steered {
+        header: plain(),
+        bucket: Bucket::default(),
+    };
+    let mut octets = with_frame(Steered::LEN, &[0; 60], |out| steered.write(out));
+    octets[28] = 2;
+    let words = FromAccelerator::read(&octets).unwrap_err().to_string();
+    assert_eq!(words, "bucket is 512, not in 0..=511");
     for header in [
         Exception { hops: 8, ..plain() },
         Exception { tags: 3, ..plain() },
@@ -442,7 +467,7 @@ fn a_field_says_what_it_can_be() {
 #[test]
 fn the_inner_ip_header_is_aligned() {
     // Behind the Ethernet header of the exception frame, its header, and the Ethernet header of the inner frame.
-    for len in [Exception::LEN, Send::LEN, Through::MAX_LEN] {
+    for len in [Exception::LEN, Steered::LEN, Send::LEN, Through::MAX_LEN] {
         assert_eq!((14 + len + 14) % 4, 0);
     }
 }

@@ -87,7 +87,7 @@ impl TowardsAccelerator {
         let link = &accelerator.link;
         let workers = config.workers.count.size();
         let (worker, ends) = self.ends.next().ok_or(AcceleratorError::Port)?;
-        let channel = link
+        let channel = accelerator
             .channel_of_worker((worker, workers), mac, mtu, self.boot)
             .map_err(AcceleratorError::Key)?;
         let channel = Channel::new(channel, random).map_err(AcceleratorError::Channel)?;

@@ -1,6 +1,6 @@
 //! Packets that leave an engine's burst without being sent.
 
-use flow::{Nanos, PortId};
+use flow::{Bucket, Nanos, PortId};
 use offload::exception::Reason;
 use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf};
@@ -62,11 +62,16 @@ impl<B: PacketBuf + PacketMetadata> Aside<B> {
 impl<B: PacketMetadata> Aside<B> {
     /// Gives a packet to the host, if there is room for it.
     pub fn except(&mut self, packet: B, reason: Reason, stats: &mut Stats) {
+        self.except_with(packet, (reason, None), stats);
+    }
+
+    /// The same with a bucket that is said of it.
+    fn except_with(&mut self, packet: B, why: (Reason, Option<Bucket>), stats: &mut Stats) {
         let hops = match self.is_from_host {
             true => packet.charge().0 as u8,
             false => 0,
         };
-        stats.handed_over += u64::from(self.exceptions.push(packet, reason, hops));
+        stats.handed_over += u64::from(self.exceptions.push(packet, why, hops));
     }
 }
 
@@ -120,11 +125,11 @@ impl<B: PacketBuf + PacketMetadata> Deferrals<B> for Aside<B> {
         now: Nanos,
     ) -> Result<(), Rejected<B>> {
         match deferral {
-            Deferral::Host(reason) => {
+            Deferral::Host(reason, bucket) => {
                 if self.asking.is_on() {
                     self.excepted.push(index as u8);
                 }
-                self.except(packet, reason, stats);
+                self.except_with(packet, (reason, bucket), stats);
             }
             Deferral::Asking(slot) => match self.asking.hold(slot, packet) {
                 Ok(()) => stats.held += 1,

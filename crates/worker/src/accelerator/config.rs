@@ -74,6 +74,13 @@ pub struct EngineConfig {
     pub seed: Seed,
 }
 
+/// How user packets go to the host, all of them and at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PartialMode {
+    /// With their bucket.
+    pub steers: bool,
+}
+
 impl EngineConfig {
     /// The defaults.
     pub fn new(network: Arc<Network>, macs: Vec<MacAddr>, host_port: PortId, seed: Seed) -> Self {

@@ -9,10 +9,11 @@ use transport::Adjacencies;
 
 use crate::accelerator::aside::Aside;
 use crate::accelerator::asking::{Asking, AskingLimits};
-use crate::accelerator::config::EngineConfig;
+use crate::accelerator::config::{EngineConfig, PartialMode};
 use crate::accelerator::engine_stats::EngineStats;
 use crate::accelerator::exceptions::{Exception, Exceptions};
 use crate::accelerator::flow_accounts::FlowCounts;
+use crate::accelerator::partial_mode::{set_strangers_aside, set_users_aside};
 use crate::accelerator::put_error::PutError;
 use crate::accelerator::queues::EngineQueues;
 use crate::accelerator::screening::{Taken, review, screen};
@@ -24,7 +25,7 @@ use crate::apply_rules::marking::EgressMark;
 use crate::apply_rules::mss_clamping::MssClamping;
 use crate::burst::Burst;
 use crate::burst::batch::Batch;
-use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Kind, PacketFlags, PacketKey};
+use crate::burst::descriptor::{Deferral, Descriptor, Fate, PacketFlags, PacketKey};
 use crate::control_channel::event_queue::EventQueue;
 use crate::deferred::packet_store::{Deferrals, Rejected};
 use crate::egress::checksum_offload::ChecksumOffload;
@@ -73,6 +74,8 @@ pub struct Engine<I: Io> {
     pub(super) stats: Stats,
     access: AccessCounts,
     burst: Burst<I::Buf>,
+    /// What becomes of user packets in partial mode; `None` in full mode.
+    pub(super) partial: Option<PartialMode>,
     /// What the host gave back and is not passed through the stages yet.
     reinjected: Batch<I::Buf>,
     pub(super) blocks: Blocks,
@@ -113,6 +116,7 @@ impl<I: Io> Engine<I> {
             stats: Stats::new(ports),
             access,
             burst: Burst::new(),
+            partial: None,
             reinjected: Batch::new(),
             // Sessions bring the counter of all that is forwarded of them.
             blocks: Blocks::new(config.max_sessions, Blocks::TYPICAL_LINES_WITH_COUNTER)?
@@ -447,9 +451,15 @@ impl<I: Io> Engine<I> {
         }
         self.aside.is_from_host = origin == Origin::Host;
         let flags = self.parse();
-        self.set_strangers_aside();
-        self.lookup(origin, now);
-        self.screen(flags, now);
+        let descriptors = &mut self.burst.descriptors[..self.burst.packets.len()];
+        set_strangers_aside(descriptors, self.tables.interfaces.is_empty());
+        match self.partial {
+            Some(partial) => set_users_aside(partial, descriptors, &self.burst.keys),
+            None => {
+                self.lookup(origin, now);
+                self.screen(flags, now);
+            }
+        }
         if let Some(queues) = &self.aside.queues {
             let queueing = &queues.queueing;
             queueing.look_ahead(&self.burst.packets, &self.burst.descriptors, &self.blocks);
@@ -471,30 +481,6 @@ impl<I: Io> Engine<I> {
         }
         let again = gather(interfaces, &mut burst.packets, descriptors, &mut burst.keys);
         flags.and(again)
-    }
-
-    /// What is no user packet, or has no flow, is the host's.
-    fn set_strangers_aside(&mut self) {
-        let packets = self.burst.packets.len();
-        let knows_nothing = self.tables.interfaces.is_empty();
-        for descriptor in &mut self.burst.descriptors[..packets] {
-            let reason = match descriptor.fate {
-                // There is no network yet that they could be foreign to.
-                Fate::Drop(_) if knows_nothing => Reason::NoFlow,
-                Fate::Open => match descriptor.kind {
-                    // They follow the user packets of their tunnels.
-                    Kind::Relayed => Reason::OtherHeaders,
-                    Kind::Tunnelled | Kind::Plain if descriptor.family == Family::None => {
-                        Reason::OtherHeaders
-                    }
-                    Kind::Tunnelled | Kind::Plain => continue,
-                    _ => Reason::NotUserPacket,
-                },
-                Fate::Defer(Deferral::Reassembly) => Reason::NeedsReassembly,
-                _ => continue,
-            };
-            descriptor.fate = Fate::Defer(Deferral::Host(reason));
-        }
     }
 
     /// Stage `lookup`, also among flows that settle.
@@ -604,7 +590,7 @@ impl<I: Io> Engine<I> {
     pub(super) fn take_again(&mut self, packet: I::Buf, flow: &Key, reason: Reason, hops: u8) {
         self.stats.inbox += 1;
         self.aside.asking.note_whole(flow);
-        self.stats.handed_over += u64::from(self.aside.exceptions.push(packet, reason, hops));
+        self.stats.handed_over += u64::from(self.aside.exceptions.push(packet, (reason, None), hops));
         self.drop_rejected();
     }
 
@@ -775,7 +761,7 @@ enum Origin {
 }
 
 const fn host(reason: Reason) -> Fate {
-    Fate::Defer(Deferral::Host(reason))
+    Fate::Defer(Deferral::Host(reason, None))
 }
 
 /// A packet that stage `apply_rules` drops is the host's, if that may do more for it: it gives back what it has taken.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use flow::Bucket;
 use offload::exception::Reason;
 
 /// A packet for the host, as it was received.
@@ -16,6 +17,8 @@ pub struct Exception<B> {
     /// How often it was exchanged with the host: 0 from the wire, else as it was
     /// [reinjected](crate::accelerator::Engine::reinject).
     pub hops: u8,
+    /// The bucket that its session may be in, where the host wants to know.
+    pub bucket: Option<Bucket>,
 }
 
 /// The queues, each in the order in which packets came.
@@ -45,7 +48,7 @@ impl<B> Exceptions<B> {
     }
 
     /// Puts a packet in. What finds no room is [rejected](Self::take_rejected). Whether there was room.
-    pub fn push(&mut self, packet: B, reason: Reason, hops: u8) -> bool {
+    pub fn push(&mut self, packet: B, (reason, bucket): (Reason, Option<Bucket>), hops: u8) -> bool {
         let is_urgent = reason.is_urgent();
         let queue = if is_urgent {
             &mut self.urgent
@@ -63,6 +66,7 @@ impl<B> Exceptions<B> {
             reason,
             is_urgent,
             hops,
+            bucket,
         });
         true
     }
@@ -101,9 +105,9 @@ mod tests {
     fn urgent_ones_come_first_and_have_room_of_their_own() {
         let mut exceptions = Exceptions::new(2, 0);
         for packet in 0..3 {
-            assert_eq!(exceptions.push(packet, Reason::NoFlow, 0), packet < 2);
+            assert_eq!(exceptions.push(packet, (Reason::NoFlow, None), 0), packet < 2);
         }
-        assert!(exceptions.push(9, Reason::NotUserPacket, 0));
+        assert!(exceptions.push(9, (Reason::NotUserPacket, None), 0));
         assert_eq!((exceptions.len(), exceptions.lost()), (3, 1));
         assert_eq!(exceptions.counts()[Reason::NoFlow.index()], 2);
         assert_eq!(exceptions.take_rejected(), Some(2));

@@ -27,6 +27,7 @@ pub use self::config::{NodeConfig, NodeError};
 use self::frames::{Envelope, HostFrame, Said};
 pub use self::stats::NodeStats;
 pub use self::view::{ChannelView, NodeView};
+use crate::accelerator::config::PartialMode;
 use crate::accelerator::engine::Engine;
 use crate::accelerator::engine_tables::EngineTables;
 use crate::accelerator::exceptions::Exception;
@@ -55,6 +56,8 @@ pub struct Node<I: Io> {
 struct HostLink<I: Io> {
     agent: Agent<TableBackend<EngineTables<I>>>,
     host_mtu: usize,
+    /// Whether it is in partial mode, whatever the host says.
+    is_partial: bool,
     /// By channel.
     workers: Vec<FarWorker>,
     /// The life of what is held, when the agent last worked.
@@ -93,6 +96,7 @@ impl<I: Io> Node<I> {
             mut engine,
             mut channel,
             host_mtu,
+            is_partial,
             ..
         } = config;
         engine.network = Default::default();
@@ -106,6 +110,7 @@ impl<I: Io> Node<I> {
             link: HostLink {
                 agent: Agent::new(Channel::new(channel, random)?, backend),
                 host_mtu,
+                is_partial,
                 workers: vec![FarWorker::default()],
                 epoch,
                 marker: 1,
@@ -157,6 +162,11 @@ impl<I: Io> Node<I> {
                 as u64,
             ..report
         }
+    }
+
+    /// Whether it holds no sessions: it does not, or its host gives none.
+    pub const fn is_partial(&self) -> bool {
+        self.engine().partial.is_some()
     }
 
     /// Whether there is contact with a host. Without it all packets are exceptions.
@@ -389,10 +399,16 @@ impl<I: Io> HostLink<I> {
             self.engine_mut().give_up_asking(now);
             self.engine_mut().give_up_settling();
         }
-        let asks = self.agent.is_served() && self.agent.host().answers();
+        let (is_served, host) = (self.agent.is_served(), self.agent.host());
+        let is_partial = self.is_partial || is_served && host.is_partial();
+        let partial = is_partial.then_some(PartialMode {
+            steers: is_served && host.takes_steered(),
+        });
+        let asks = is_served && host.answers() && !is_partial;
         if asks != self.engine_mut().asks() {
             self.engine_mut().set_asking(asks, now);
         }
+        self.engine_mut().partial = partial;
     }
 
     fn tell_reached(&mut self) {
@@ -550,10 +566,12 @@ impl<I: Io> HostLink<I> {
             self.stats.lost[header.class as usize] += 1;
             return None;
         };
-        if !frames::wrap(&mut exception.packet, &header, envelope, self.host_mtu) {
+        let said = (&header, exception.bucket);
+        if !frames::wrap(&mut exception.packet, said, envelope, self.host_mtu) {
             self.stats.too_long += 1;
             return None;
         }
+        self.stats.steered += u64::from(exception.bucket.is_some());
         Some((header.class, exception.packet))
     }
 

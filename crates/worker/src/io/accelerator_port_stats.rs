@@ -7,6 +7,11 @@ use offload::exception::Reason;
 pub struct AcceleratorPortStats {
     /// Packets that came as exceptions, by [`Reason`].
     pub exceptions: [u64; Reason::COUNT],
+    /// Those of them of which the accelerator said where their user packet begins; those of other workers, too, at the
+    /// first of several.
+    pub hinted: u64,
+    /// Those of them that were given to a worker by the bucket that the accelerator said, at the first of several.
+    pub steered: u64,
     /// Packets that were sent by ports of the accelerator.
     pub sent: u64,
     /// Packets that went back with their flow.

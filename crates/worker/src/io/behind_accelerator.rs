@@ -10,10 +10,11 @@
 use std::collections::VecDeque;
 
 use flow::contract::Flow;
-use flow::{Nanos, PortId, SessionIndex, WorkerId};
+use flow::{Bucket, Nanos, PortId, SessionIndex, WorkerId};
 use offload::channel::{self, Discard};
 use offload::exception::{
-    self, Answer, AnswersHeader, AnswersWriter, Class, Exception, FromAccelerator, Marker, Question, Through,
+    self, Answer, AnswersHeader, AnswersWriter, Class, Exception, FromAccelerator, Marker, Question, Steered,
+    Through,
 };
 use offload::in_band::InBand;
 use packet::PacketBuf;
@@ -78,6 +79,8 @@ pub struct BehindAccelerator<I: Io> {
     ends: LinkEnds<I::Buf>,
     /// Of several workers at the first one: packets, questions and markers in the order in which they came.
     unsorted: VecDeque<Passed<I::Buf>>,
+    /// Of several workers at the first one: packets that came with their bucket, until the end of the poll.
+    steered: Vec<(Bucket, Passed<I::Buf>)>,
     /// What the packets are that were given to be sorted.
     sorting: Vec<Sorting>,
     /// Frames and packets that were taken of the port towards the accelerator, or of other workers, and that were
@@ -109,6 +112,7 @@ impl<I: Io> BehindAccelerator<I> {
             answers: AnswersWriter::default(),
             ends: LinkEnds::alone(),
             unsorted: VecDeque::new(),
+            steered: Vec::new(),
             sorting: Vec::new(),
             taken: 0,
             stats: AcceleratorPortStats::default(),
@@ -154,7 +158,12 @@ impl<I: Io> BehindAccelerator<I> {
         }
         match FromAccelerator::read(buf.data().get(ethernet..).unwrap_or_default()) {
             Ok(FromAccelerator::Exception(header, _)) if header.channel == self.first_channel() => {
-                self.take_exception(buf, &header, now);
+                self.take_exception(buf, (&header, Exception::LEN, None), now);
+            }
+            Ok(FromAccelerator::Steered(Steered { header, bucket }, _))
+                if header.channel == self.first_channel() =>
+            {
+                self.take_exception(buf, (&header, Steered::LEN, Some(bucket)), now);
             }
             Ok(FromAccelerator::Marker(Marker { number, channel })) if channel == self.first_channel() => {
                 self.accept_or_sort(Passed::Marker(number), now);
@@ -270,8 +279,13 @@ impl<I: Io> BehindAccelerator<I> {
         self.host.channel().config().channel
     }
 
-    fn take_exception(&mut self, mut buf: I::Buf, header: &Exception, now: Nanos) {
-        let in_front = self.config.ethernet_len() + Exception::LEN;
+    fn take_exception(
+        &mut self,
+        mut buf: I::Buf,
+        (header, header_len, bucket): (&Exception, usize, Option<Bucket>),
+        now: Nanos,
+    ) {
+        let in_front = self.config.ethernet_len() + header_len;
         let first = self.inner.ports() as u16;
         if header.port.index() >= self.waiting.len() {
             self.stats.foreign += 1;
@@ -286,11 +300,29 @@ impl<I: Io> BehindAccelerator<I> {
             return;
         }
         buf.set_ingress(PortId(first + header.port.0));
+        self.stats.hinted += u64::from(header.user_packet.is_some());
         let (reason, hops) = (header.reason, header.hops);
-        self.accept_or_sort(
-            Passed::Exception(header.class, Exchange { reason, hops }, buf),
-            now,
-        );
+        let passed = Passed::Exception(header.class, Exchange { reason, hops }, buf);
+        match bucket.filter(|_| self.ends.has_others()) {
+            Some(bucket) => self.steered.push((bucket, passed)),
+            None => self.accept_or_sort(passed, now),
+        }
+    }
+
+    /// Gives packets to the workers of their buckets, unread: a worker that owns the session of none hands it over.
+    fn steer(&mut self, owner: &dyn Fn(Bucket) -> WorkerId, now: Nanos) {
+        let mut steered = std::mem::take(&mut self.steered);
+        for (bucket, passed) in steered.drain(..) {
+            self.stats.steered += 1;
+            match owner(bucket).index() {
+                0 => self.accept(passed, now),
+                worker => {
+                    let is_given = self.ends.give(worker, passed);
+                    self.stats.lost += u64::from(!is_given);
+                }
+            }
+        }
+        self.steered = steered;
     }
 
     /// A packet of one of the accelerator's ports waits until the worker takes it, if there is room.
@@ -560,7 +592,12 @@ impl<I: Io> Io for BehindAccelerator<I> {
         self.inner.ports()
     }
 
-    fn poll_accelerator(&mut self, now: Nanos, waiting: &dyn Fn(PortId) -> usize) {
+    fn poll_accelerator(
+        &mut self,
+        now: Nanos,
+        waiting: &dyn Fn(PortId) -> usize,
+        owner: &dyn Fn(Bucket) -> WorkerId,
+    ) {
         self.send_markers(waiting);
         for _ in 0..BURSTS {
             let mut raw = std::mem::take(&mut self.raw);
@@ -586,6 +623,7 @@ impl<I: Io> Io for BehindAccelerator<I> {
                 self.taken += 1;
                 self.accept(passed, now);
             }
+            self.steer(owner, now);
         }
         if !self.host.channel().is_up() {
             self.counter = 0;

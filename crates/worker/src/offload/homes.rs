@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use flow::contract::{
-    Backend, Event, FlowOp, Notice, Object, ObjectId, Outcome, QueueTokens, Refusal, Reply, Request, Subject,
+    Backend, Capabilities, Event, FlowOp, Notice, Object, ObjectId, Outcome, QueueTokens, Refusal, Reply,
+    Request, Subject,
 };
 use flow::meter::MeterState;
 use flow::{Direction, Nanos, SessionIndex, UrrCount};
@@ -136,6 +137,8 @@ pub(crate) struct Household<'a> {
 #[derive(Debug)]
 pub(crate) struct Homes {
     policy: OffloadPolicy,
+    /// No session leaves: the policy says so, or what the accelerator can do.
+    is_partial: bool,
     /// How many workers share the accelerator's room for queues.
     workers: usize,
     homes: Box<[Home]>,
@@ -155,6 +158,7 @@ impl Homes {
     /// All at home, with an index below `sessions`, of one of this number of workers.
     pub fn new(sessions: usize, (policy, workers): (OffloadPolicy, u16)) -> Self {
         Self {
+            is_partial: policy.is_partial,
             policy,
             workers: usize::from(workers.max(1)),
             homes: vec![Home::default(); sessions].into(),
@@ -169,6 +173,16 @@ impl Homes {
 
     pub const fn policy(&self) -> &OffloadPolicy {
         &self.policy
+    }
+
+    /// Whether no session leaves.
+    pub const fn is_partial(&self) -> bool {
+        self.is_partial
+    }
+
+    /// An accelerator that can do this has begun with nothing.
+    pub const fn meet(&mut self, can: &Capabilities) {
+        self.is_partial = self.policy.is_partial || !can.holds_sessions();
     }
 
     pub fn stats(&self) -> OffloadStats {
@@ -314,7 +328,10 @@ impl Homes {
 
     /// Why a session at home could not leave when that was asked last.
     pub fn why_stays(&self, session: SessionIndex) -> Option<Stays> {
-        self.homes.get(session.index())?.stays
+        match self.is_partial {
+            true => Some(Stays::PartialMode),
+            false => self.homes.get(session.index())?.stays,
+        }
     }
 
     fn set(&mut self, session: SessionIndex, place: Place) {

@@ -40,6 +40,8 @@ pub(crate) struct NetworkObjects {
     is_ready: bool,
     /// The accelerator is there, and is given what changes.
     is_begun: bool,
+    /// Whether it is given instances alone: it gives all user packets to this node.
+    is_partial: bool,
     /// Whether the accelerator can clamp segment sizes: instances say theirs only then.
     can_clamp: bool,
     /// What the accelerator has for queues.
@@ -62,6 +64,7 @@ impl NetworkObjects {
             fence: None,
             is_ready: false,
             is_begun: false,
+            is_partial: false,
             can_clamp: false,
             can_queue: None,
             refused: 0,
@@ -85,12 +88,13 @@ impl NetworkObjects {
         (self.fence, self.is_ready, self.is_begun) = (None, false, false);
     }
 
-    /// The accelerator, which can do this, has begun with nothing: all is to be given.
-    pub fn begin(&mut self, network: &Network, can: &Capabilities) {
+    /// The accelerator, which can do this, has begun with nothing: all that it needs is to be given, in partial mode
+    /// what it needs in order to read packets.
+    pub fn begin(&mut self, network: &Network, can: &Capabilities, is_partial: bool) {
         self.lose();
-        self.is_begun = true;
+        (self.is_begun, self.is_partial) = (true, is_partial);
         self.can_clamp = can.actions.contains(Actions::CLAMP_MSS);
-        self.can_queue = can.queues;
+        self.can_queue = can.queues.filter(|_| !is_partial);
         let all = self.objects(network);
         self.queue.extend(all.into_iter().map(FlowOp::Put));
         self.queue.push_back(FlowOp::Fence);
@@ -138,7 +142,7 @@ impl NetworkObjects {
             Some(adjacency) => self.adjacencies.insert(change.id, adjacency),
             None => self.adjacencies.remove(&change.id),
         };
-        if !self.is_begun {
+        if !self.is_begun || self.is_partial {
             return;
         }
         match (was, now) {
@@ -171,7 +175,7 @@ impl NetworkObjects {
                 FlowOp::Remove(ObjectId::PathMtu(local, peer))
             }
         };
-        if self.is_begun {
+        if self.is_begun && !self.is_partial {
             self.queue.push_back(op);
         }
     }
@@ -233,6 +237,9 @@ impl NetworkObjects {
             instance: Box::new(self.instance(network, instance)),
         });
         objects.extend(instances);
+        if self.is_partial {
+            return objects;
+        }
         objects.extend(self.adjacencies.iter().map(|(id, adjacency)| Object::Adjacency {
             id: *id,
             adjacency: *adjacency,

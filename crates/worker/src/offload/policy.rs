@@ -8,6 +8,8 @@ use rules::SessionRules;
 /// When sessions leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OffloadPolicy {
+    /// None leaves: the accelerator gives all packets to the worker.
+    pub is_partial: bool,
     /// Packets of a session that pass here before it leaves; 0: it leaves with its first packet.
     pub after_packets: u16,
     /// Octets of user packets of a session that pass here before it leaves, too.
@@ -27,6 +29,7 @@ pub struct OffloadPolicy {
 impl Default for OffloadPolicy {
     fn default() -> Self {
         Self {
+            is_partial: false,
             after_packets: 0,
             after_octets: 0,
             qfis: None,

@@ -28,11 +28,13 @@ pub enum Stays {
     Queues,
     /// Its queues are below a port, an instance or a policer with a rate, which sessions share.
     SharedShaper,
+    /// No session leaves in partial mode.
+    PartialMode,
 }
 
 impl Stays {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Action,
         Self::Inspection,
         Self::Nat,
@@ -45,6 +47,7 @@ impl Stays {
         Self::Waiting,
         Self::Queues,
         Self::SharedShaper,
+        Self::PartialMode,
     ];
 
     /// The label of a metric.
@@ -62,6 +65,7 @@ impl Stays {
             Self::Waiting => "waiting",
             Self::Queues => "queues",
             Self::SharedShaper => "shared_shaper",
+            Self::PartialMode => "partial_mode",
         }
     }
 }

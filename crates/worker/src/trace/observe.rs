@@ -508,7 +508,7 @@ impl<B: PacketBuf + PacketMetadata> Observed<'_, B> {
             Fate::Open
             | Fate::Redirect
             | Fate::Defer(
-                Deferral::Host(_) | Deferral::Settling(_) | Deferral::Asking(_) | Deferral::Queue { .. },
+                Deferral::Host(..) | Deferral::Settling(_) | Deferral::Asking(_) | Deferral::Queue { .. },
             ) => TracedEnd::Dropped(DropReason::UnsupportedAction),
         }
     }

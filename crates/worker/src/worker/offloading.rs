@@ -51,7 +51,9 @@ impl<I: Io> Worker<I> {
             match &notice {
                 Notice::Event(Event::BackendReset { .. }) => {
                     let can = accelerator.capabilities();
-                    offload.network.begin(&self.config.network, &can);
+                    offload.homes.meet(&can);
+                    let is_partial = offload.homes.is_partial();
+                    offload.network.begin(&self.config.network, &can, is_partial);
                 }
                 Notice::Event(Event::Unreachable) => offload.network.lose(),
                 Notice::Reply(reply) if offload.network.take_reply(reply.id, &reply.outcome) => {
@@ -117,6 +119,18 @@ impl<I: Io> Worker<I> {
         let Some(port) = self.ports.io.accelerator_port() else {
             return;
         };
+        if let Some(offload) = &mut self.offload
+            && offload.homes.is_partial()
+        {
+            let (packets, io) = (&self.burst.packets, &self.ports.io);
+            let both = packets.iter().zip(&self.burst.descriptors);
+            let stay = both.filter(|(packet, descriptor)| {
+                descriptor.is_open_user() && descriptor.verdict.is_some() && io.exchange_of(packet).is_some()
+            });
+            let stays = &mut offload.homes.stats_mut().stays;
+            stays[Stays::PartialMode as usize] += stay.count() as u64;
+            return;
+        }
         for index in 0..self.burst.packets.len() {
             let descriptor = &self.burst.descriptors[index];
             if !descriptor.is_open_user() || !descriptor.verdict.is_some() || descriptor.kind == Kind::Relayed

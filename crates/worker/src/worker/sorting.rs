@@ -20,7 +20,9 @@ impl<I: Io> Worker<I> {
         let before = self.ports.io.taken_of_link();
         let backlog = &self.backlog;
         let waiting = |port| backlog.waiting(port);
-        self.ports.io.poll_accelerator(now, &waiting);
+        let selection = &self.worker_selection;
+        let owner = |bucket| selection.of_bucket(bucket);
+        self.ports.io.poll_accelerator(now, &waiting, &owner);
         if self.config.workers > 1 {
             self.sort_exchanged(now);
         }

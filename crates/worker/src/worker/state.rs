@@ -319,6 +319,10 @@ impl<I: Io> Worker<I> {
         let channel = host.channel();
         Some(AcceleratorView {
             is_ready: host.is_ready(),
+            is_partial: self
+                .offload
+                .as_ref()
+                .is_some_and(|offload| offload.homes.is_partial()),
             mac: channel.peer_mac(),
             links_down: host.links_down(),
             capabilities: host.is_ready().then(|| host.capabilities()),

@@ -11,6 +11,8 @@ use flow::{
     SessionGroupTotal, SessionIndex, Volumes, WorkerId,
 };
 use offload::channel::{ChannelConfig, Key, Role};
+use offload::codec::HostCapabilities;
+use offload::in_band::host_greeting;
 use packet::tcp;
 use proptest::prelude::*;
 use rules::image::{ImmediateActions, SessionChange, SessionImage, UsageSnapshot};
@@ -28,6 +30,7 @@ use crate::common::one_session::{REMOTE, TEID, from_ue, of_ue, session, with_rul
 use crate::common::{NEXT_HOPS, World, frame, next_hops, our_mac, unresolved};
 use crate::mss_clamping;
 use crate::offload::{ACCELERATOR, BUFFERS, HostParts, TOWARDS, host, host_in, host_that, random};
+use crate::partial_mode::Mode;
 use crate::path_mtu::{announce_mtu, to_gnb};
 
 /// Ports of the network, from 0 on; behind them the node's port towards its host.
@@ -60,6 +63,8 @@ pub enum Link {
     OldHost,
     /// The accelerator asks none.
     OldAccelerator,
+    /// Of one in partial mode, or both; this number of control frames is lost as above.
+    Partial(Mode, u32),
 }
 
 pub struct Pair {
@@ -79,9 +84,14 @@ pub struct Pair {
 }
 
 impl Pair {
-    fn new(link: Link) -> Self {
+    pub fn new(link: Link) -> Self {
         let host = match link {
             Link::OldHost => host_that(&testing::network(), OffloadPolicy::default(), Vec::new()),
+            Link::Partial(mode, _) => host_that(
+                &testing::network(),
+                mode.policy(),
+                host_greeting(mode.host(HostCapabilities::new(true))),
+            ),
             _ => host(OffloadPolicy::default()),
         };
         Self::on(host, link)
@@ -99,26 +109,13 @@ impl Pair {
             control,
             wires: host_wires,
         } = host;
-        let towards_host = PortId(PORTS);
-        let (node_wires, mut ios) = Wires::new(1, usize::from(PORTS) + 1, 1024);
-        let macs = (0..=PORTS).map(our_mac).collect();
-        let engine = EngineConfig::new(Default::default(), macs, towards_host, Seed([3, 4]));
-        let key = Key::new(vec![7; 32]).expect("32 octets");
-        let channel = ChannelConfig::new(Role::Accelerator, 0, ACCELERATOR, key, 9);
-        let mut config = NodeConfig::new(engine, channel);
-        config.engine.max_sessions = 64;
-        (config.engine.max_flows_v4, config.engine.max_flows_v6) = (1024, 1024);
-        config.engine.queues = queues;
-        if matches!(link, Link::OldAccelerator) {
-            config.engine.max_asking = 0;
-        }
-        config.counts_every = Duration::from_millis(1);
+        let (node_wires, node) = node_on(link, queues, 9);
         let mut pair = Self {
             host: worker,
             network,
             control,
             host_wires,
-            node: Node::new(config, ios.remove(0), random(9)).expect("a node"),
+            node,
             node_wires,
             now: Nanos::from_secs(100),
             next_op: 0,
@@ -131,6 +128,11 @@ impl Pair {
         pair.rest();
         assert!(pair.node.is_served());
         pair
+    }
+
+    /// Another process takes the accelerator's place: what is on its wires and in it is lost.
+    pub fn restart_node(&mut self, boot: u64) {
+        (self.node_wires, self.node) = node_on(self.link, None, boot);
     }
 
     /// Next hops answer, or do not, from the host's next poll on.
@@ -151,7 +153,7 @@ impl Pair {
         let is_control = octets.get(12..14) == Some(&[0x88, 0xb5]);
         let is_marker = octets.get(12..14) == Some(&[0x88, 0xb6]) && matches!(octets[15], 2 | 0x83);
         let of = match self.link {
-            Link::LosesControl(of) if is_control => of,
+            Link::LosesControl(of) | Link::Partial(_, of) if is_control => of,
             Link::LosesMarkers(of) if is_marker => of,
             Link::LosesQuestions(of) if is_question(octets) => of,
             _ => return false,
@@ -290,6 +292,27 @@ impl Pair {
     }
 }
 
+/// A node, started anew.
+fn node_on(link: Link, queues: Option<QueueLimits>, boot: u64) -> (Wires, Node<MemIo>) {
+    let (wires, mut ios) = Wires::new(1, usize::from(PORTS) + 1, 1024);
+    let macs = (0..=PORTS).map(our_mac).collect();
+    let engine = EngineConfig::new(Default::default(), macs, PortId(PORTS), Seed([3, 4]));
+    let key = Key::new(vec![7; 32]).expect("32 octets");
+    let channel = ChannelConfig::new(Role::Accelerator, 0, ACCELERATOR, key, boot);
+    let mut config = NodeConfig::new(engine, channel);
+    config.engine.max_sessions = 64;
+    (config.engine.max_flows_v4, config.engine.max_flows_v6) = (1024, 1024);
+    config.engine.queues = queues;
+    match link {
+        Link::OldAccelerator => config.engine.max_asking = 0,
+        Link::Partial(mode, _) => config.is_partial = mode.is_of_accelerator(),
+        _ => {}
+    }
+    config.counts_every = Duration::from_millis(1);
+    let node = Node::new(config, ios.remove(0), random(boot)).expect("a node");
+    (wires, node)
+}
+
 /// Whether a frame has questions, or answers.
 fn is_question(octets: &[u8]) -> bool {
     octets.get(12..14) == Some(&[0x88, 0xb6]) && matches!(octets.get(15), Some(3 | 0x84))
@@ -373,7 +396,7 @@ pub fn counts(usage: &UsageSnapshot) -> Vec<[u64; 4]> {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+pub enum Step {
     Packet {
         ue: u32,
         flow: u16,
@@ -393,7 +416,7 @@ enum Step {
 /// Packets that arrive while next hops do not answer: more do not wait.
 const WAITING: u32 = 12;
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     let packet = (0..UES, 0..3_u16, any::<bool>());
     let packet = packet.prop_map(|(ue, flow, is_uplink)| Step::Packet { ue, flow, is_uplink });
     let step = prop_oneof![
@@ -422,7 +445,7 @@ fn set_next_hops(pair: &mut Pair, alone: &mut World, do_answer: bool) -> Vec<(Po
 }
 
 /// Runs steps through a worker with its node, and through a worker alone.
-fn compare(link: Link, all: &[Step]) -> Result<(), TestCaseError> {
+pub fn compare(link: Link, all: &[Step]) -> Result<(), TestCaseError> {
     let mut pair = Pair::new(link);
     let mut alone = World::with(testing::network(), 1, |config| config.buffers = BUFFERS);
     for index in 0..UES {

@@ -27,30 +27,31 @@ use worker::{
 use crate::accelerated::{by_flow, counts, of, packet, with_option};
 use crate::common::{World, frame, next_hops, our_mac};
 use crate::offload::{ACCELERATOR, BUFFERS, HOST, TOWARDS, behind, random};
+use crate::partial_mode::Mode;
 
 /// Ports of the network, from 0 on; behind them the node's port towards its host.
 const PORTS: u16 = 4;
 const STEP: Duration = Duration::from_micros(20);
 /// Their addresses are in buckets of all workers.
-const UES: u32 = 6;
+pub const UES: u32 = 6;
 /// The first channel.
 const FIRST: u8 = 3;
 
 /// Of this number of frames of the link one is lost, each way.
 #[derive(Clone, Copy, Debug)]
-enum Lossy {
+pub enum Lossy {
     None,
     Control(u32),
     Markers(u32),
     Questions(u32),
 }
 
-struct Team {
-    hosts: Vec<Worker<BehindAccelerator<MemIo>>>,
+pub struct Team {
+    pub hosts: Vec<Worker<BehindAccelerator<MemIo>>>,
     controls: Vec<ControlEnd>,
     network: Arc<Network>,
     host_wires: Wires,
-    node: Node<MemIo>,
+    pub node: Node<MemIo>,
     node_wires: Wires,
     /// What the last polls of the workers did.
     reports: Vec<PollReport>,
@@ -58,12 +59,12 @@ struct Team {
     next_op: u64,
     lossy: Lossy,
     /// Where frames of the link come in that no program has sorted: the queue of this worker.
-    receives: u16,
+    pub receives: u16,
     draws: u32,
     /// Whether frames of the host are kept, and those that were.
     keeps: bool,
     kept: Vec<Vec<u8>>,
-    owners: Vec<WorkerId>,
+    pub owners: Vec<WorkerId>,
     /// Final counts of sessions that have moved, by session.
     before: BTreeMap<u32, Vec<[u64; 4]>>,
 }
@@ -80,25 +81,31 @@ fn channel(role: Role, number: u8, greeting: Vec<u8>) -> ChannelConfig {
     }
 }
 
-fn node(io: MemIo) -> Node<MemIo> {
+fn node(io: MemIo, mode: Mode) -> Node<MemIo> {
     let macs = (0..=PORTS).map(our_mac).collect();
     let engine = EngineConfig::new(Default::default(), macs, PortId(PORTS), Seed([3, 4]));
     let mut config = NodeConfig::new(engine, channel(Role::Accelerator, FIRST, Vec::new()));
     config.engine.max_sessions = 64;
     (config.engine.max_flows_v4, config.engine.max_flows_v6) = (1024, 1024);
     config.counts_every = Duration::from_millis(1);
+    config.is_partial = mode.is_of_accelerator();
     let node = Node::new(config, io, random(9)).expect("a node");
     node.with_channels((10..14).map(random)).expect("channels")
 }
 
 impl Team {
     fn new(workers: usize, lossy: Lossy) -> Self {
+        Self::in_mode(workers, lossy, Mode::Full)
+    }
+
+    pub fn in_mode(workers: usize, lossy: Lossy, mode: Mode) -> Self {
         let network = Arc::new(behind(&testing::network()));
         let (host_wires, ios) = Wires::new(workers, 1, 4096);
         let (node_wires, mut node_ios) = Wires::new(1, usize::from(PORTS) + 1, 4096);
         let (mut hosts, mut controls) = (Vec::new(), Vec::new());
         for ((number, io), ends) in (0..).zip(ios).zip(LinkEnds::between(workers)) {
-            let greeting = host_greeting(HostCapabilities::new(true).with_channels(workers as u8));
+            let host = HostCapabilities::new(true).with_channels(workers as u8);
+            let greeting = host_greeting(mode.host(host));
             let channel = channel(Role::Host, FIRST + number as u8, greeting);
             let channel = Channel::new(channel, random(20 + u64::from(number))).expect("it is right");
             let towards = AcceleratorPort {
@@ -118,7 +125,7 @@ impl Team {
             config.buffers = BUFFERS;
             config.offload = Some(OffloadPolicy {
                 stays_for: Duration::from_secs(2),
-                ..OffloadPolicy::default()
+                ..mode.policy()
             });
             let (control, end) = control_channel(512, 512);
             hosts.push(Worker::new(config, io, end).expect("there is memory"));
@@ -129,7 +136,7 @@ impl Team {
             controls,
             network,
             host_wires,
-            node: node(node_ios.remove(0)),
+            node: node(node_ios.remove(0), mode),
             node_wires,
             reports: Vec::new(),
             now: Nanos::from_secs(100),
@@ -219,7 +226,7 @@ impl Team {
         (self.draws >> 8).is_multiple_of(of)
     }
 
-    fn step(&mut self) {
+    pub fn step(&mut self) {
         self.now = self.now + STEP;
         let now = self.now;
         self.reports = self.hosts.iter_mut().map(|host| host.poll(now)).collect();
@@ -241,7 +248,7 @@ impl Team {
         }
     }
 
-    fn rest(&mut self) {
+    pub fn rest(&mut self) {
         (0..1_000).for_each(|_| self.step());
         let mut more = 0..100_000;
         while self.node.engine().stats().settling.held > 0 && more.next().is_some() {
@@ -249,13 +256,13 @@ impl Team {
         }
     }
 
-    fn arrive(&mut self, port: u16, packet: &[u8]) {
+    pub fn arrive(&mut self, port: u16, packet: &[u8]) {
         let queue = self.node_wires.to(WorkerId(0), PortId(port));
         let frame = MemBuf::new(&frame(port + 1, packet));
         queue.push(frame).expect("there is room on the wire");
     }
 
-    fn take(&mut self) -> Vec<(PortId, Vec<u8>)> {
+    pub fn take(&mut self) -> Vec<(PortId, Vec<u8>)> {
         let mut out = Vec::new();
         for port in 0..PORTS {
             while let Some(buf) = self.node_wires.from(PortId(port)).pop() {
@@ -298,7 +305,7 @@ impl Team {
     }
 
     /// What is counted of a session, where it is and where it was.
-    fn query(&mut self, index: u32) -> Vec<[u64; 4]> {
+    pub fn query(&mut self, index: u32) -> Vec<[u64; 4]> {
         let session = SessionIndex(index);
         let owner = self.owners[index as usize];
         match self.ask(owner, |op| Command::Query { op, session }) {
@@ -315,7 +322,7 @@ impl Team {
     }
 
     /// Moves the bucket of a session to another worker, as control does.
-    fn move_session(&mut self, index: u32, to: WorkerId) {
+    pub fn move_session(&mut self, index: u32, to: WorkerId) {
         let from = self.owners[index as usize];
         if from == to {
             return;
@@ -334,7 +341,7 @@ impl Team {
         self.owners[index as usize] = to;
     }
 
-    fn away(&self) -> u64 {
+    pub fn away(&self) -> u64 {
         self.hosts.iter().map(|host| host.offload_stats().away).sum()
     }
 }
@@ -346,7 +353,7 @@ fn sum(one: &[[u64; 4]], other: &[[u64; 4]]) -> Vec<[u64; 4]> {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+pub enum Step {
     Packet {
         ue: u32,
         flow: u16,
@@ -360,7 +367,7 @@ enum Step {
     Move(u32, u16),
 }
 
-fn steps(moves: u32) -> impl Strategy<Value = Vec<Step>> {
+pub fn steps(moves: u32) -> impl Strategy<Value = Vec<Step>> {
     let packet = (0..UES, 0..3_u16, any::<bool>());
     let packet = packet.prop_map(|(ue, flow, is_uplink)| Step::Packet { ue, flow, is_uplink });
     let step = prop_oneof![
@@ -375,8 +382,8 @@ fn steps(moves: u32) -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Runs steps through workers with their node, and through a worker alone.
-fn compare(workers: usize, lossy: Lossy, receives: u16, all: &[Step]) -> Result<(), TestCaseError> {
-    let mut team = Team::new(workers, lossy);
+pub fn compare(mut team: Team, receives: u16, all: &[Step]) -> Result<(), TestCaseError> {
+    let workers = team.hosts.len();
     team.receives = receives;
     let mut alone = World::with(testing::network(), 1, |config| config.buffers = BUFFERS);
     for index in 0..UES {
@@ -742,7 +749,7 @@ proptest! {
 
     #[test]
     fn workers_forward_what_one_does_alone(all in steps(0), workers in 2..4_usize, receives in 0..2_u16) {
-        compare(workers, Lossy::None, receives, &all)?;
+        compare(Team::new(workers, Lossy::None), receives, &all)?;
     }
 
     #[test]
@@ -752,16 +759,16 @@ proptest! {
             1 => Lossy::Markers(of),
             _ => Lossy::Questions(of),
         };
-        compare(workers, lossy, 0, &all)?;
+        compare(Team::new(workers, lossy), 0, &all)?;
     }
 
     #[test]
     fn no_packet_is_lost_or_counted_twice_while_buckets_move(all in steps(3), workers in 2..4_usize) {
-        compare(workers, Lossy::None, 0, &all)?;
+        compare(Team::new(workers, Lossy::None), 0, &all)?;
     }
 
     #[test]
     fn nor_when_control_frames_are_lost(all in steps(3), workers in 2..4_usize, of in 3..20_u32) {
-        compare(workers, Lossy::Control(of), 0, &all)?;
+        compare(Team::new(workers, Lossy::Control(of)), 0, &all)?;
     }
 }

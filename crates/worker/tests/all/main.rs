@@ -44,6 +44,7 @@ mod oracle;
 mod overload;
 mod own_address;
 mod packet_rates;
+mod partial_mode;
 mod path_mtu;
 mod pause;
 mod quotas;

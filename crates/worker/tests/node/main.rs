@@ -1,6 +1,7 @@
 //! An accelerator's node and its host: what passes, what goes to the host and comes back, and what changes nothing.
 
 mod conformance;
+mod partial_mode;
 mod questions;
 mod world;
 

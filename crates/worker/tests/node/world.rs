@@ -16,7 +16,7 @@ use flow::{
 use offload::channel::{self, Channel, ChannelConfig, Key, Role};
 use offload::codec::HostCapabilities;
 use offload::exception::{
-    self, Answer, AnswersHeader, AnswersWriter, Exception, FromAccelerator, Marker, Send, Through,
+    self, Answer, AnswersHeader, AnswersWriter, Exception, FromAccelerator, Marker, Send, Steered, Through,
 };
 use offload::in_band::{InBand, host_greeting};
 use packet::{MacAddr, VlanId};
@@ -201,6 +201,8 @@ pub struct World {
     pub host: InBand,
     pub now: Nanos,
     pub exceptions: Vec<(Exception, Vec<u8>)>,
+    /// Those with a bucket, which come in between.
+    pub steered: Vec<(Steered, Vec<u8>)>,
     /// Markers that came and were not echoed.
     pub markers: Vec<u64>,
     pub holds_markers: bool,
@@ -233,6 +235,7 @@ impl World {
             host: host(vlan, 1, false),
             now: Nanos::from_secs(1),
             exceptions: Vec::new(),
+            steered: Vec::new(),
             markers: Vec::new(),
             holds_markers: false,
             events: Vec::new(),
@@ -252,6 +255,18 @@ impl World {
         world.answers = true;
         world.host = host(None, 1, true);
         world.give_all();
+        world
+    }
+
+    /// In contact with a host that says this of itself, and has given instances.
+    pub fn partial(capabilities: HostCapabilities, configure: impl FnOnce(&mut NodeConfig)) -> Self {
+        let mut world = Self::with(None, configure);
+        world.host = host_that(None, 1, host_greeting(capabilities));
+        world.until(|world| world.host.is_ready());
+        for object in instances() {
+            world.give(Subject::Node, object);
+        }
+        assert_eq!(world.ask(Subject::Node, FlowOp::Fence), Ok(Outcome::Done));
         world
     }
 
@@ -353,6 +368,7 @@ impl World {
         assert_eq!((&frame[..6], &frame[6..12]), (&HOST_MAC.0[..], &NODE_MAC.0[..]));
         match FromAccelerator::read(&frame[14 + tag..]).expect("a frame of the node") {
             FromAccelerator::Exception(header, packet) => self.exceptions.push((header, packet.to_vec())),
+            FromAccelerator::Steered(steered, packet) => self.steered.push((steered, packet.to_vec())),
             FromAccelerator::Marker(marker) if self.holds_markers => self.markers.push(marker.number),
             FromAccelerator::Marker(marker) => self.echo(marker.number),
             FromAccelerator::Questions(questions) => {
@@ -468,9 +484,17 @@ impl World {
 }
 
 fn host(vlan: Option<u16>, boot: u64, answers: bool) -> InBand {
-    let mut config = channel_config(Role::Host, vlan, boot);
-    if answers {
-        config.capabilities = host_greeting(HostCapabilities::new(true));
-    }
+    let greeting = match answers {
+        true => host_greeting(HostCapabilities::new(true)),
+        false => Vec::new(),
+    };
+    host_that(vlan, boot, greeting)
+}
+
+fn host_that(vlan: Option<u16>, boot: u64, capabilities: Vec<u8>) -> InBand {
+    let config = ChannelConfig {
+        capabilities,
+        ..channel_config(Role::Host, vlan, boot)
+    };
     InBand::new(Channel::new(config, random(boot + 40)).expect("a valid configuration"))
 }

@@ -692,12 +692,26 @@ fn capabilities() -> Vec<(&'static str, Message)> {
             Message::Capabilities(Capabilities::local(1_000, 2_000, 300)),
         ),
         (
+            "capabilities-partial",
+            Message::Capabilities(Capabilities::partial(256, 4_096, 16_384)),
+        ),
+        (
             "host-capabilities",
             Message::HostCapabilities(HostCapabilities::new(true)),
         ),
         (
             "host-capabilities-channels",
             Message::HostCapabilities(HostCapabilities::new(true).with_channels(4)),
+        ),
+        (
+            "host-capabilities-partial",
+            Message::HostCapabilities(
+                HostCapabilities::new(true)
+                    .with_links()
+                    .with_channels(4)
+                    .with_steered()
+                    .in_partial_mode(),
+            ),
         ),
     ]
 }

@@ -1,6 +1,6 @@
 //! The exception frames of the vectors in `docs/inband.md`.
 
-use flow::{Nanos, PortId, SessionIndex};
+use flow::{Nanos, PortId, SessionIndex, bucket};
 
 use super::super::*;
 use crate::codec::tests::{document, vectors};
@@ -38,6 +38,13 @@ fn user_packet() -> Exception {
         layer4: Some(38),
         hint: 0x1357_9bdf,
         received: Nanos(1_000_000_007),
+    }
+}
+
+fn steered() -> Steered {
+    Steered {
+        header: user_packet(),
+        bucket: bucket::of_ipv4([10, 45, 0, 1]),
     }
 }
 
@@ -122,6 +129,10 @@ fn the_document_has_the_vectors() {
             with_frame(&USER_PACKET, |out| written(user_packet().write(out))),
         ),
         ("exception-arp", with_frame(&ARP, |out| written(arp.write(out)))),
+        (
+            "steered",
+            with_frame(&USER_PACKET, |out| written(steered().write(out))),
+        ),
         ("send", with_frame(&ARP, |out| written(send.write(out)))),
         (
             "through",
@@ -143,6 +154,10 @@ fn the_document_has_the_vectors() {
         let read = FromAccelerator::read(octets(name));
         assert_eq!(read, Ok(FromAccelerator::Exception(header, frame)));
     }
+    assert_eq!(
+        FromAccelerator::read(octets("steered")),
+        Ok(FromAccelerator::Steered(steered(), &USER_PACKET[..]))
+    );
     assert_eq!(FromHost::read(octets("send")), Ok(FromHost::Send(send, &ARP[..])));
     let Ok(FromHost::Through(sealed)) = FromHost::read(octets("through")) else {
         panic!("not read");

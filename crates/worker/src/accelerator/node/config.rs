@@ -18,6 +18,8 @@ pub struct NodeConfig {
     pub engine: EngineConfig,
     /// The channel to the host. Role and capabilities are set by the node.
     pub channel: ChannelConfig,
+    /// Whether it holds no sessions, and all user packets are the host's. Default: no.
+    pub is_partial: bool,
     /// The longest exception frame behind its Ethernet header and tag, octets: the MTU of the port towards the host. A
     /// packet of 1,500 octets needs 1,542. Default 2,048.
     pub host_mtu: usize,
@@ -38,6 +40,7 @@ impl NodeConfig {
         Self {
             engine,
             channel,
+            is_partial: false,
             host_mtu: 2_048,
             counts_every: Duration::from_millis(100),
             counts_lost: 1_000_000,
@@ -50,6 +53,9 @@ impl NodeConfig {
     pub fn capabilities(&self) -> Capabilities {
         let engine = &self.engine;
         let some = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        if self.is_partial {
+            return Capabilities::partial(self.instances, self.routes, some(engine.max_adjacencies));
+        }
         let mut actions = Actions::DECAPSULATE
             | Actions::ENCAPSULATE_V4
             | Actions::ENCAPSULATE_V6

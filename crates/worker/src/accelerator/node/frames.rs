@@ -2,10 +2,12 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use flow::Nanos;
+use flow::{Bucket, Nanos};
 use foldhash::quality::FixedState;
 use offload::channel;
-use offload::exception::{self, Answers, AnswersHeader, Class, FromHost, Marker, SealedThrough, Send};
+use offload::exception::{
+    self, Answers, AnswersHeader, Class, FromHost, Marker, SealedThrough, Send, Steered,
+};
 use packet::eth::{self, L2, Vlan, ether_type};
 use packet::gtpu::MessageType;
 use packet::{Addrs, Frame, GtpuFrame, IpTuple, MacAddr, PacketBuf, VlanId, frame};
@@ -136,6 +138,7 @@ pub(super) fn header_of<B: PacketBuf + PacketMetadata>(
         reason,
         is_urgent,
         hops,
+        ..
     }: &Exception<B>,
     channel: u8,
     received: Nanos,
@@ -212,12 +215,16 @@ fn hint_of(tuple: &IpTuple) -> u32 {
 /// the frame is longer than `mtu` behind the Ethernet header.
 pub(super) fn wrap<B: PacketBuf>(
     packet: &mut B,
-    header: &exception::Exception,
+    (header, bucket): (&exception::Exception, Option<Bucket>),
     envelope: &Envelope,
     mtu: usize,
 ) -> bool {
-    let before = envelope.len() + exception::Exception::LEN;
-    if packet.len() + exception::Exception::LEN > mtu.min(usize::from(u16::MAX)) {
+    let header_len = match bucket {
+        Some(_) => Steered::LEN,
+        None => exception::Exception::LEN,
+    };
+    let before = envelope.len() + header_len;
+    if packet.len() + header_len > mtu.min(usize::from(u16::MAX)) {
         return false;
     }
     let Some(room) = packet.prepend(before) else {
@@ -225,7 +232,15 @@ pub(super) fn wrap<B: PacketBuf>(
     };
     envelope.write(room);
     let room = room.get_mut(envelope.len()..before);
-    room.is_some_and(|room| header.write(room).is_ok())
+    room.is_some_and(|room| match bucket {
+        Some(bucket) => Steered {
+            header: *header,
+            bucket,
+        }
+        .write(room)
+        .is_ok(),
+        None => header.write(room).is_ok(),
+    })
 }
 
 /// A frame with these octets behind its EtherType, in an empty buffer. `None` where there is no room.

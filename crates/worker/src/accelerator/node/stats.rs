@@ -29,6 +29,8 @@ pub struct NodeStats {
     pub answers: u64,
     /// Packets that were given to the host, by [`Class`](offload::exception::Class).
     pub exceptions: [u64; 3],
+    /// Packets for the host, whether they found room or not, whose bucket was said.
+    pub steered: u64,
     /// Packets for the host that found no room on its port, or no host, by class.
     pub lost: [u64; 3],
     /// Packets for the host that its port's MTU or their buffers have no room for.

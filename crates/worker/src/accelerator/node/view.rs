@@ -16,6 +16,8 @@ use crate::view::EgressCounts;
 pub struct NodeView {
     /// Its host, while there is contact.
     pub host: Option<MacAddr>,
+    /// Whether it holds no sessions: it does not, or its host gives none.
+    pub is_partial: bool,
     /// Contacts with a host, of all channels.
     pub contacts: u64,
     /// The channels that the host has, one for each of its workers.
@@ -92,6 +94,7 @@ impl<I: Io> Node<I> {
         let engine = self.engine().stats();
         NodeView {
             host: agent.all_channels().find_map(|channel| channel.peer_mac()),
+            is_partial: self.is_partial(),
             contacts: agent.stats().contacts,
             channels: self.channel_views(),
             discarded: discards.sum(),
