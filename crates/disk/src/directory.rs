@@ -196,7 +196,12 @@ impl Disk for Directory {
     }
 
     fn truncate(&mut self, name: &str, octets: u64) -> io::Result<()> {
-        self.written(name)?.set_len(octets)
+        let file = self.written(name)?;
+        if file.metadata()?.len() < octets {
+            let words = format!("{name}: is shorter than what was written to it");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+        }
+        file.set_len(octets)
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
@@ -390,6 +395,9 @@ mod tests {
         directory.truncate("a", 3).unwrap();
         directory.append("a", b"x").unwrap();
         assert_eq!(fs::read(scratch.spool().join("a")).unwrap(), b"abCx");
+        // It is not what was written to it.
+        let longer = directory.truncate("a", 5).unwrap_err();
+        assert_eq!(longer.kind(), io::ErrorKind::InvalidData);
         fs::remove_file(scratch.spool().join("a")).unwrap();
         let gone = directory.write_at("a", 0, b"x").unwrap_err();
         assert_eq!(gone.kind(), io::ErrorKind::NotFound);

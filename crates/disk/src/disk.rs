@@ -20,7 +20,7 @@ pub trait Disk {
     fn append(&mut self, name: &str, octets: &[u8]) -> io::Result<usize>;
     /// Makes what a file has durable.
     fn sync(&mut self, name: &str) -> io::Result<()>;
-    /// Truncates a file behind this many octets.
+    /// Truncates a file behind this many octets, which it has.
     fn truncate(&mut self, name: &str, octets: u64) -> io::Result<()>;
     /// Gives a file another name.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;

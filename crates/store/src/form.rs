@@ -396,6 +396,9 @@ pub(crate) enum Begin<'o> {
     Record(Record<'o>),
     /// A record that is longer than the octets, by its header, which is right: its length.
     Longer(usize),
+    /// A record whose header is right, and whose content is not: its length. What is in it is no record, however it
+    /// looks: others may have chosen the octets.
+    Damaged(usize),
     Nothing,
 }
 
@@ -424,7 +427,7 @@ impl<'o> Record<'o> {
         }
         let content = content.get(..used);
         if !is_sum(content, number(header, 24)) {
-            return Begin::Nothing;
+            return Begin::Damaged(whole);
         }
         let content = content.unwrap_or_default();
         let (kind, table) = (header.get(4).copied(), header.get(5).copied().unwrap_or(0));
@@ -432,7 +435,7 @@ impl<'o> Record<'o> {
         let (head, value) = rest.split_at_checked(head).unwrap_or_default();
         let key = KeyRef::decode(table, id);
         let Some(kind) = kind.and_then(|kind| Kind::decode(kind, key.is_some())) else {
-            return Begin::Nothing;
+            return Begin::Damaged(whole);
         };
         Begin::Record(Record {
             kind,

@@ -16,7 +16,7 @@ use crate::log::{Log, remove};
 use crate::lsn::Lsn;
 use crate::open_error::OpenError;
 use crate::recovered::{Found, Recovered};
-use crate::scan::{Item, scan_file};
+use crate::scan::{Item, scan_file, scan_octets};
 use crate::segment_index::{HEADER, SegmentIndex};
 use crate::segments::{IndexFile, Segment, Segments};
 use crate::store_disk::{ReadAt, StoreDisk};
@@ -137,6 +137,17 @@ struct Reading {
     void: Vec<String>,
     /// The index that is being read.
     index_file: Vec<u8>,
+}
+
+/// Records of the newest segment behind damage. Where no batch follows they are of one that was not confirmed: what was
+/// written before them is not there, and they may not be without it. The order of what is written means something.
+#[derive(Debug, Default)]
+struct BehindDamage {
+    /// Where the damage begins.
+    from: Option<u64>,
+    octets: Vec<u8>,
+    /// Where each record is.
+    places: Vec<u64>,
 }
 
 type Headers = Vec<(u64, Option<SegmentHeader>)>;
@@ -285,6 +296,7 @@ impl Reading {
     ) -> Result<(), OpenError> {
         let name = file_name(plan.number);
         let (mut damaged, mut marks, mut last_mark) = (Vec::<(u64, u64)>::new(), 0, 0);
+        let mut held = BehindDamage::default();
         let mut file = disk.read(&name).map_err(|error| fault(&name, error))?;
         let from = plan.header;
         skip(&mut file, from).map_err(|error| fault(&name, error))?;
@@ -300,12 +312,18 @@ impl Reading {
             self,
             ahead,
             |reading, at, item| match item {
-                Item::Damage(octets) => match damaged.last_mut() {
-                    Some((from, before)) if *from + *before == at => *before += octets as u64,
-                    _ => damaged.push((at, octets as u64)),
-                },
+                Item::Damage(octets) => {
+                    if is_newest {
+                        held.from.get_or_insert(at);
+                    }
+                    match damaged.last_mut() {
+                        Some((from, before)) if *from + *before == at => *before += octets as u64,
+                        _ => damaged.push((at, octets as u64)),
+                    }
+                }
                 Item::Record(record, octets) => {
                     if record.kind == Kind::Mark {
+                        reading.take_held(&mut held, (id, is_doubtful));
                         marks += 1;
                         if marks > 1 {
                             // No batch is written before the one before it is confirmed.
@@ -313,11 +331,11 @@ impl Reading {
                             last_mark = at;
                         }
                     }
-                    let slot = Slot::new(id, at, octets.len());
-                    reading.take(&record, slot);
-                    if is_doubtful && record.kind != Kind::Mark {
-                        reading.unconfirmed.octets.extend_from_slice(octets);
-                        reading.unconfirmed.slots.push(slot);
+                    if held.from.is_some() {
+                        held.octets.extend_from_slice(octets);
+                        held.places.push(at);
+                    } else {
+                        reading.take_found(&record, octets, (id, at), is_doubtful);
                     }
                 }
             },
@@ -329,7 +347,7 @@ impl Reading {
             damaged.push((end, listed.octets - end));
         }
         if is_newest {
-            end = self.cut_tail(disk, &name, &mut damaged, end)?;
+            end = self.cut_tail(disk, &name, (&mut damaged, held.from), end)?;
             // So that what the process before did not sync stays until it is written again. Nothing relies on it.
             let _ = disk.sync(&name).and_then(|()| disk.sync_directory());
         }
@@ -358,17 +376,41 @@ impl Reading {
         self.unconfirmed = Unconfirmed::default();
     }
 
-    /// What is behind the last record of the newest segment goes: a write that was not finished, and zeros ahead.
+    /// Takes what was held behind damage: a batch follows, so that what is before it was confirmed.
+    fn take_held(&mut self, held: &mut BehindDamage, (id, is_doubtful): (u16, bool)) {
+        let BehindDamage { octets, places, .. } = std::mem::take(held);
+        let mut places = places.into_iter();
+        scan_octets(&octets, true, |_, item| {
+            if let Item::Record(record, octets) = item
+                && let Some(at) = places.next()
+            {
+                self.take_found(&record, octets, (id, at), is_doubtful);
+            }
+        });
+    }
+
+    fn take_found(&mut self, record: &Record<'_>, octets: &[u8], (id, at): (u16, u64), is_doubtful: bool) {
+        let slot = Slot::new(id, at, octets.len());
+        self.take(record, slot);
+        if is_doubtful && record.kind != Kind::Mark {
+            self.unconfirmed.octets.extend_from_slice(octets);
+            self.unconfirmed.slots.push(slot);
+        }
+    }
+
+    /// What is behind the first damage in the last batch of the newest segment goes: a write that was not finished, and
+    /// zeros ahead.
     fn cut_tail(
         &mut self,
         disk: &mut impl StoreDisk,
         name: &str,
-        damaged: &mut Vec<(u64, u64)>,
+        (damaged, from): (&mut Vec<(u64, u64)>, Option<u64>),
         end: u64,
     ) -> Result<u64, OpenError> {
-        let Some((offset, _)) = damaged.pop_if(|(offset, octets)| *offset + *octets == end) else {
+        let Some(offset) = from else {
             return Ok(end);
         };
+        damaged.retain(|(at, _)| *at < offset);
         self.recovered.torn_octets += written_octets(disk, name, offset)?;
         disk.truncate(name, offset).map_err(|error| fault(name, error))?;
         Ok(offset)

@@ -27,8 +27,13 @@ pub(crate) fn scan_octets(octets: &[u8], is_end: bool, mut each: impl FnMut(usiz
                 at += record.octets;
             }
             Begin::Longer(_) if !is_end => break,
+            Begin::Longer(octets) | Begin::Damaged(octets) => {
+                let damaged = octets.min(rest.len());
+                each(at, Item::Damage(damaged));
+                at += damaged;
+            }
             Begin::Nothing if !is_end && rest.len() < RECORD_HEADER => break,
-            _ => {
+            Begin::Nothing => {
                 let all = if is_end {
                     rest.len()
                 } else {

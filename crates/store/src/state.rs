@@ -211,7 +211,7 @@ impl<D: StoreDisk> Store<D> {
     }
 
     pub(crate) fn next(&self) -> Lsn {
-        Lsn(self.last.0 + 1)
+        Lsn(self.last.0.saturating_add(1))
     }
 
     /// An operation was encoded.

@@ -21,7 +21,7 @@ pub struct NodeConfig {
     /// Whether it holds no sessions, and all user packets are the host's. Default: no.
     pub is_partial: bool,
     /// The longest exception frame behind its Ethernet header and tag, octets: the MTU of the port towards the host. A
-    /// packet of 1,500 octets needs 1,542. Default 2,048.
+    /// packet of 1,500 octets needs 1,546. Default 2,048.
     pub host_mtu: usize,
     /// How often counters are reported; 50,000 sessions a second are, at most. Default 100 ms.
     pub counts_every: Duration,
