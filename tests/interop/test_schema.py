@@ -289,6 +289,7 @@ ports:
   - {name: ran, driver: {af_xdp: {interface: b}}, mtu: 1500, descriptors: 512}
   - {name: dn, driver: {memory: {}}}
 core: 1
+mode: full
 idle: busy
 idle_sleep_us: 100
 limits: {sessions: 100, flows_ipv4: 2048, flows_ipv6: 2048}

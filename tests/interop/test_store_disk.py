@@ -63,7 +63,7 @@ class Sessions:
 
     def establish(self):
         self.number += 1
-        self.live.append(self.lab.smf.session(ue4=f"10.45.9.{self.number}"))
+        self.live.append(self.lab.smf.session(ue4=f"10.45.{9 + self.number // 250}.{self.number % 250 + 1}"))
 
     def is_refused(self):
         """Whether another one is refused because of the disk."""
@@ -138,8 +138,8 @@ def test_a_full_disk_stops_new_sessions_and_nothing_else(small_disk):
         sessions.establish()
     with small_disk.dn_udp_socket(DN, 9002) as server, small_disk.gnb_socket() as gnb:
         small_disk.fill()
-        # What meets the full disk is still written, in the room of the reserve.
-        eventually(sessions.is_refused, "new sessions are refused")
+        # Some have room in what was written ahead; what meets the full disk is still written, in the room of the reserve.
+        assert any(sessions.is_refused() for _ in range(1000))
         assert_failing(small_disk, sessions)
         for session in sessions.live[:3]:
             with pytest.raises(RuntimeError, match=SYSTEM_FAILURE):

@@ -398,8 +398,8 @@ impl Reading {
         }
     }
 
-    /// What is behind the first damage in the last batch of the newest segment goes: a write that was not finished, and
-    /// zeros ahead.
+    /// What is behind the first damage in the last batch of the newest segment does not count: a write that was not
+    /// finished, which goes, and zeros ahead.
     fn cut_tail(
         &mut self,
         disk: &mut impl StoreDisk,
@@ -411,8 +411,12 @@ impl Reading {
             return Ok(end);
         };
         damaged.retain(|(at, _)| *at < offset);
-        self.recovered.torn_octets += written_octets(disk, name, offset)?;
-        disk.truncate(name, offset).map_err(|error| fault(name, error))?;
+        let torn = written_octets(disk, name, offset)?;
+        self.recovered.torn_octets += torn;
+        // Zeros may stay: nothing reads them.
+        if torn > 0 {
+            disk.truncate(name, offset).map_err(|error| fault(name, error))?;
+        }
         Ok(offset)
     }
 

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -221,13 +221,29 @@ impl Daemon {
         BenchError(format!("the daemon {what}{}", last.collect::<String>()))
     }
 
+    /// Its API begins shortly after it is ready.
+    fn connect(&self) -> std::io::Result<UnixStream> {
+        let begin = Instant::now();
+        loop {
+            match UnixStream::connect(self.directory.join("control")) {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused)
+                        && begin.elapsed() < PATIENCE =>
+                {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                done => return done,
+            }
+        }
+    }
+
     /// A document of its API.
     ///
     /// # Errors
     /// No answer, or one that is no JSON.
     pub fn get(&self, path: &str) -> Result<Value, BenchError> {
         let failed = |error: std::io::Error| BenchError(format!("GET {path}: {error}"));
-        let mut stream = UnixStream::connect(self.directory.join("control")).map_err(failed)?;
+        let mut stream = self.connect().map_err(failed)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
         write!(
             stream,
