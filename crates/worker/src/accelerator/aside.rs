@@ -9,6 +9,7 @@ use crate::accelerator::asking::Asking;
 use crate::accelerator::exceptions::Exceptions;
 use crate::accelerator::queues::EngineQueues;
 use crate::accelerator::settling::Settling;
+use crate::burst::batch::BURST;
 use crate::burst::credit::Charge;
 use crate::burst::descriptor::Deferral;
 use crate::deferred::packet_store::{Deferrals, Rejected};
@@ -27,6 +28,9 @@ pub(super) struct Aside<B> {
     pub is_answering: bool,
     /// Places in the burst of packets that went to the host since they were last looked at.
     pub excepted: Vec<u8>,
+    /// The buckets of the packets of a burst that are said of those that go to the host, by their places. Of none but
+    /// in partial mode.
+    pub buckets: [Option<Bucket>; BURST],
     /// Queues before ports, where there are any.
     pub queues: Option<Box<EngineQueues<B>>>,
     /// Whether packets that pass now come from the host: they have their hops with them.
@@ -125,10 +129,11 @@ impl<B: PacketBuf + PacketMetadata> Deferrals<B> for Aside<B> {
         now: Nanos,
     ) -> Result<(), Rejected<B>> {
         match deferral {
-            Deferral::Host(reason, bucket) => {
+            Deferral::Host(reason) => {
                 if self.asking.is_on() {
                     self.excepted.push(index as u8);
                 }
+                let bucket = self.buckets.get(index).copied().flatten();
                 self.except_with(packet, (reason, bucket), stats);
             }
             Deferral::Asking(slot) => match self.asking.hold(slot, packet) {

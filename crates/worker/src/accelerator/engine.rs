@@ -157,6 +157,7 @@ impl<I: Io> Engine<I> {
                 }),
                 is_answering: false,
                 excepted: Vec::with_capacity(2 * crate::BURST),
+                buckets: [None; crate::BURST],
                 queues: match &config.queues {
                     Some(limits) => Some(Box::new(EngineQueues::new(limits, ports, config.max_sessions)?)),
                     None => None,
@@ -454,7 +455,10 @@ impl<I: Io> Engine<I> {
         let descriptors = &mut self.burst.descriptors[..self.burst.packets.len()];
         set_strangers_aside(descriptors, self.tables.interfaces.is_empty());
         match self.partial {
-            Some(partial) => set_users_aside(partial, descriptors, &self.burst.keys),
+            Some(partial) => {
+                let buckets = &mut self.aside.buckets;
+                set_users_aside(partial, descriptors, &self.burst.keys, buckets);
+            }
             None => {
                 self.lookup(origin, now);
                 self.screen(flags, now);
@@ -761,7 +765,7 @@ enum Origin {
 }
 
 const fn host(reason: Reason) -> Fate {
-    Fate::Defer(Deferral::Host(reason, None))
+    Fate::Defer(Deferral::Host(reason))
 }
 
 /// A packet that stage `apply_rules` drops is the host's, if that may do more for it: it gives back what it has taken.

@@ -4,11 +4,21 @@ use flow::contract::Flow;
 use flow::{KeyFields, Nanos};
 
 use super::asking::Questions;
+use super::config::PartialMode;
 use super::engine::Engine;
 use super::tables::key_of;
+use crate::burst::batch::BURST;
 use crate::io::Io;
 
 impl<I: Io> Engine<I> {
+    /// What becomes of user packets in partial mode; `None` in full mode.
+    pub(super) fn set_partial(&mut self, partial: Option<PartialMode>) {
+        if self.partial != partial {
+            self.partial = partial;
+            self.aside.buckets = [None; BURST];
+        }
+    }
+
     /// Whether there is a host that answers. Without one nothing is kept any more: what was goes to the host.
     pub(super) fn set_asking(&mut self, is_on: bool, now: Nanos) {
         if !is_on {

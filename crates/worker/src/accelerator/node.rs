@@ -408,7 +408,7 @@ impl<I: Io> HostLink<I> {
         if asks != self.engine_mut().asks() {
             self.engine_mut().set_asking(asks, now);
         }
-        self.engine_mut().partial = partial;
+        self.engine_mut().set_partial(partial);
     }
 
     fn tell_reached(&mut self) {

@@ -5,6 +5,7 @@ use offload::exception::Reason;
 use rules::classifier::Side;
 
 use super::config::PartialMode;
+use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys, Kind, PacketFlags};
 
 /// What is no user packet, or has no flow, is the host's; and all of them where nothing of the network is known yet.
@@ -23,24 +24,30 @@ pub(super) fn set_strangers_aside(descriptors: &mut [Descriptor], knows_nothing:
             Fate::Defer(Deferral::Reassembly) => Reason::NeedsReassembly,
             _ => continue,
         };
-        descriptor.fate = Fate::Defer(Deferral::Host(reason, None));
+        descriptor.fate = Fate::Defer(Deferral::Host(reason));
     }
 }
 
-/// In partial mode all that is left is the host's, and it is said which bucket each packet's session may be in.
-pub(super) fn set_users_aside(partial: PartialMode, descriptors: &mut [Descriptor], keys: &Keys) {
-    for (index, descriptor) in descriptors.iter_mut().enumerate() {
+/// In partial mode all that is left is the host's. Notes the bucket that each packet's session may be in, by the packet's
+/// place.
+pub(super) fn set_users_aside(
+    partial: PartialMode,
+    descriptors: &mut [Descriptor],
+    keys: &Keys,
+    buckets: &mut [Option<Bucket>; BURST],
+) {
+    *buckets = [None; BURST];
+    for ((index, descriptor), bucket) in descriptors.iter_mut().enumerate().zip(buckets) {
         let reason = match descriptor.fate {
-            Fate::Defer(Deferral::Host(reason, _)) => reason,
+            Fate::Defer(Deferral::Host(reason)) => reason,
             Fate::Open if descriptor.flags.any(PacketFlags::FRAGMENT) => Reason::NeedsReassembly,
             Fate::Open => Reason::NoFlow,
             _ => continue,
         };
-        let bucket = match partial.steers {
-            true => bucket_of(descriptor, keys, index),
-            false => None,
-        };
-        descriptor.fate = Fate::Defer(Deferral::Host(reason, bucket));
+        if partial.steers {
+            *bucket = bucket_of(descriptor, keys, index);
+        }
+        descriptor.fate = Fate::Defer(Deferral::Host(reason));
     }
 }
 

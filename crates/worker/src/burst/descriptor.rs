@@ -6,8 +6,7 @@
 use std::net::IpAddr;
 
 use flow::{
-    Bucket, FlowKey4, FlowKey6, InstanceId, KeyFields, LocalId, PortId, SessionIndex, Verdict, VrfId,
-    WorkerId,
+    FlowKey4, FlowKey6, InstanceId, KeyFields, LocalId, PortId, SessionIndex, Verdict, VrfId, WorkerId,
 };
 use packet::gtpu::{MessageType, Unknown};
 use packet::tuple::proto;
@@ -58,8 +57,8 @@ pub(crate) enum Deferral {
     },
     /// This session, which is on its way between here and an accelerator.
     Away(SessionIndex),
-    /// The host of this accelerator, with the bucket that is said of it.
-    Host(Reason, Option<Bucket>),
+    /// The host of this accelerator.
+    Host(Reason),
     /// The packets of its flow that are on their way to the host and back; the flow is in this slot of those that
     /// settle at this accelerator.
     Settling(u32),

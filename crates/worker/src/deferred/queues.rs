@@ -85,7 +85,7 @@ impl<B: PacketBuf + PacketMetadata> Deferrals<B> for Deferred<B> {
                 stored.map_err(|packet| Rejected::new(packet, DropReason::Away))
             }
             // No worker asks for these.
-            Deferral::Host(..) | Deferral::Settling(_) | Deferral::Asking(_) | Deferral::Queue { .. } => {
+            Deferral::Host(_) | Deferral::Settling(_) | Deferral::Asking(_) | Deferral::Queue { .. } => {
                 Err(Rejected::new(packet, DropReason::UnsupportedAction))
             }
             Deferral::Buffer => {
