@@ -28,8 +28,8 @@ pub(super) fn set_strangers_aside(descriptors: &mut [Descriptor], knows_nothing:
     }
 }
 
-/// In partial mode all that is left is the host's. Notes the bucket that each packet's session may be in, by the packet's
-/// place.
+/// In partial mode all that is left is the host's. Notes the bucket that each packet's session may be in, by the
+/// packet's place.
 pub(super) fn set_users_aside(
     partial: PartialMode,
     descriptors: &mut [Descriptor],
