@@ -290,14 +290,7 @@ impl Transactions {
         let Some(bytes) = self.encode(&header, body) else {
             return false;
         };
-        let transmit = Transmit {
-            from: path.to,
-            to: path.from,
-            bytes,
-        };
-        self.enqueue(transmit.clone());
-        self.requests
-            .sent(now, sequence, B::MESSAGE_TYPE.0, purpose, transmit);
+        self.begin_request(now, path, (sequence, B::MESSAGE_TYPE), purpose, bytes);
         true
     }
 
@@ -312,6 +305,17 @@ impl Transactions {
     ) {
         let message_type = MessageType::SESSION_REPORT_REQUEST;
         self.messages.sent(message_type);
+        self.begin_request(now, path, (sequence, message_type), purpose, bytes);
+    }
+
+    fn begin_request(
+        &mut self,
+        now: Nanos,
+        path: Path,
+        (sequence, message_type): (u32, MessageType),
+        purpose: Purpose,
+        bytes: Arc<[u8]>,
+    ) {
         let transmit = Transmit {
             from: path.to,
             to: path.from,

@@ -207,24 +207,23 @@ impl Log {
 }
 
 /// Writes octets at a place of a file; returns where they end.
-fn write_all(disk: &mut impl StoreDisk, name: &str, mut offset: u64, mut octets: &[u8]) -> io::Result<u64> {
-    while !octets.is_empty() {
-        match disk.write_at(name, offset, octets) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(taken) => {
-                offset += taken as u64;
-                octets = octets.get(taken..).unwrap_or_default();
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+fn write_all(disk: &mut impl StoreDisk, name: &str, mut offset: u64, octets: &[u8]) -> io::Result<u64> {
+    in_parts(octets, |rest| {
+        let taken = disk.write_at(name, offset, rest)?;
+        offset += taken as u64;
+        Ok(taken)
+    })?;
     Ok(offset)
 }
 
-pub(crate) fn append(disk: &mut impl StoreDisk, name: &str, mut octets: &[u8]) -> io::Result<()> {
+pub(crate) fn append(disk: &mut impl StoreDisk, name: &str, octets: &[u8]) -> io::Result<()> {
+    in_parts(octets, |rest| disk.append(name, rest))
+}
+
+/// Has octets written by a disk that takes as many at a time as it can.
+fn in_parts(mut octets: &[u8], mut write: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<()> {
     while !octets.is_empty() {
-        match disk.append(name, octets) {
+        match write(octets) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(taken) => octets = octets.get(taken..).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
