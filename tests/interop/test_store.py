@@ -133,6 +133,44 @@ def test_packets_during_a_restart_wait_for_their_sessions(lab):
             gnb.recv(2000)
 
 
+def received(server):
+    """Packets that wait at the server, until none comes for a second."""
+    server.settimeout(1)
+    count = 0
+    try:
+        while server.recv(2000):
+            count += 1
+    except TimeoutError:
+        pass
+    return count
+
+
+def test_a_packet_rate_lets_no_more_pass_in_its_minute_after_a_kill(lab):
+    """20 packets in the minute that begins with the first of them, whatever happens to the process meanwhile."""
+    session = lab.smf.session(ue4="10.45.9.1", packets_up=20)
+    with lab.dn_udp_socket(DN, 9000) as server, lab.gnb_socket() as gnb:
+        tunnel = Tunnel(session, gnb)
+        send = lambda count: [tunnel.send(uplink("10.45.9.1", 9000)) for _ in range(count)]
+        begun = time.time()
+        send(8)
+        passed = received(server)
+        # What was lost on the way to the first neighbour was let pass, too.
+        assert 1 <= passed <= 8
+        time.sleep(CHECKPOINT)
+        restart(lab)
+        eventually(lambda: shown(lab)["sessions"]["restored"] == 1, "restored")
+        send(30)
+        assert received(server) == 12
+        time.sleep(CHECKPOINT)
+        restart(lab)
+        eventually(lambda: shown(lab)["sessions"]["restored"] == 1, "restored")
+        send(30)
+        assert received(server) == 0
+        time.sleep(max(0, begun + 61 - time.time()))
+        send(30)
+        assert received(server) == 20
+
+
 def test_a_planned_stop_keeps_every_octet(lab):
     session = lab.smf.session(ue4="10.45.9.1")
     with lab.dn_udp_socket(DN, 9001) as server, lab.gnb_socket() as gnb:

@@ -57,6 +57,13 @@ const fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
+/// One number of a number and a word. Each is a bijection of the other: what differs in one of them is never missed.
+#[inline(always)]
+pub(crate) const fn combine(number: u64, word: u64) -> u64 {
+    // An odd multiplier spreads what differs.
+    (number ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 /// Draws secrets from a seed (`SplitMix64` over both halves in turn).
 struct Mix(Seed);
 

@@ -22,7 +22,7 @@ use std::slice::from_ref;
 pub struct StoredSession {
     /// The session's record ([`session::SessionRecord`]).
     pub record: Vec<u8>,
-    /// What its URRs have counted since ([`session::UrrProgress`]), as it was encoded.
+    /// What it has counted since ([`session::SessionProgress`]), as it was encoded.
     pub progress: Option<Vec<u8>>,
 }
 

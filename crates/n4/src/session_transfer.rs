@@ -11,8 +11,8 @@ use pfcp::ie::{CpFunctionFeatures, QueryUrrReference, RecoveryTimeStamp};
 use rules::network::Network;
 use session::{
     AnsweredQuery, ApplicationRecord, AssociationRecord, Done, DownlinkMark, Export, Frame, NodeRecord,
-    Outcome, PendingReports, Record, RecordError, Refusal, Seid, SessionRecord, Sessions, Ticket, WallClock,
-    decode_progress,
+    Outcome, PendingReports, Record, RecordError, Refusal, Seid, SessionProgress, SessionRecord, Sessions,
+    Ticket, WallClock,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -235,16 +235,8 @@ impl SessionTransfer {
         let Record::Session(mut record) = record else {
             return Err(RecordError::Malformed("session").into());
         };
-        for progress in progress
-            .map(|octets| decode_progress(octets, wall))
-            .transpose()?
-            .iter()
-            .flatten()
-        {
-            let mut checkpoints = record.checkpoints.iter_mut();
-            checkpoints
-                .by_ref()
-                .for_each(|checkpoint| checkpoint.advance(progress));
+        if let Some(octets) = progress {
+            record.advance(&SessionProgress::decode(octets, wall)?);
         }
         record.empty_meters(now);
         self.import_session(shared, pfds, now, (*record, true))

@@ -53,6 +53,7 @@ mod seids;
 mod session;
 mod session_accounting;
 mod session_groups;
+mod session_keeping;
 mod session_table;
 mod sessions;
 mod sets;
@@ -84,8 +85,8 @@ pub use random::Random;
 pub use recompilation::Recompiled;
 pub use record::{
     AnsweredQuery, ApplicationRecord, AssociationRecord, DownlinkMark, Frame, KeptSession, LONGEST_RECORD,
-    NodeRecord, PendingReports, Record, RecordError, ResponseRecord, SessionHead, SessionRecord,
-    UnacknowledgedUsage, behind_record, decode_progress, encode_progress, is_newest_form,
+    NodeRecord, PacketsProgress, PendingReports, Record, RecordError, ResponseRecord, SessionHead,
+    SessionProgress, SessionRecord, UnacknowledgedUsage, behind_record, is_newest_form,
 };
 pub use refusal::{Refusal, RuleFault};
 pub use rule_changes::{Assigned, Changes, Charging, Choose, ChooseUeIp, Follow, Query, Recipient};

@@ -6,7 +6,7 @@
 //! ([`apply_change`](crate::apply_change)): "accepted" means live. This file takes requests in and gives effects and
 //! outcomes out; `prepare` and `apply_change` do the work on [`ChangeContext`].
 
-use flow::{Bucket, ContentUsage, Nanos, OpId, SessionIndex, UrrCount, WorkerId};
+use flow::{Bucket, ContentUsage, Nanos, OpId, SessionIndex, WorkerId};
 use nat::pools::{BlockId, PortBlock};
 use packet::Teid;
 use rules::Adjacencies;
@@ -18,9 +18,8 @@ use rules::prefix::IpPrefix;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
-use usage::{UrrProgress, UsageReport, WallChange, WallClock};
+use usage::{UsageReport, WallChange, WallClock};
 
-use crate::all_at_once::all_at_once;
 use crate::bucket_moves::{MoveFault, Moved};
 use crate::buckets::BucketTable;
 use crate::change_context::ChangeContext;
@@ -28,7 +27,6 @@ use crate::commands::Commands;
 use crate::config::{Config, Environment};
 use crate::correlations::{Correlations, SharedRate};
 use crate::effect::{Effect, WorkerFault};
-use crate::export::record;
 use crate::gtpu_paths::{GtpuPath, PathChange};
 use crate::ids::{AssociationId, CpFSeid, Seid, Ticket};
 use crate::import::{ImportError, Origin};
@@ -42,10 +40,10 @@ use crate::queued_request::{Export, Request, Waiting};
 use crate::quotas::{Quotas, ResourceCounts};
 use crate::random::Random;
 use crate::recompilation::{Recompiled, RecompiledSessions};
-use crate::record::{KeptSession, SessionRecord};
+use crate::record::SessionRecord;
 use crate::release::drop_session;
 use crate::request_queue::Requests;
-use crate::resources::{ABSENT, Resources};
+use crate::resources::Resources;
 use crate::rule_changes::Changes;
 use crate::session::{Session, SessionView};
 use crate::session_groups::GroupCount;
@@ -53,8 +51,8 @@ use crate::session_table::{SessionTable, TableSeeds};
 use crate::sets::Sets;
 use crate::slice_workers::SliceWorkers;
 use crate::succession::{Departing, Search};
-use crate::tunnels::{Tunnel, Tunnels};
-use crate::ue_addresses::{Addresses, UeAddress};
+use crate::tunnels::Tunnels;
+use crate::ue_addresses::Addresses;
 use crate::usage_measurement::{
     CounterReached, HostTime, UsageMeasurement, handle_dropped, handle_end_marker,
 };
@@ -82,7 +80,7 @@ pub struct Count {
 
 /// All sessions of the node.
 pub struct Sessions {
-    requests: Requests,
+    pub(crate) requests: Requests,
 }
 
 impl Sessions {
@@ -440,87 +438,6 @@ impl Sessions {
             resources.quotas.remove_session(from);
             resources.quotas.add_session(to);
             self.mark(seid);
-        }
-    }
-
-    /// From now on changes of sessions are marked, for [`poll_changed`](Self::poll_changed).
-    pub fn begin_marking(&mut self) {
-        self.requests.context.journal.begin();
-    }
-
-    /// Marks a session as changed by what its requester knows of it.
-    pub fn mark(&mut self, seid: Seid) {
-        self.requests.context.journal.mark(seid);
-    }
-
-    /// The next session that has changed or ended since it was last given.
-    pub fn poll_changed(&mut self) -> Option<Seid> {
-        self.requests.context.journal.poll()
-    }
-
-    /// How many changes there have been: those that are given, and those that are not.
-    pub fn changes(&self) -> u64 {
-        self.requests.context.journal.marks()
-    }
-
-    /// The association that a session belongs to, and the session to be kept, without what its worker has counted since
-    /// the last report. The record's association and pending reports are the caller's to fill in. `None` where the
-    /// session is not live.
-    pub fn to_keep(&self, seid: Seid) -> Option<(AssociationId, KeptSession)> {
-        let ChangeContext {
-            table, port_blocks, ..
-        } = &self.requests.context;
-        let session = table.get(table.seids.get(seid)?)?;
-        let record = || SessionRecord {
-            port_blocks: port_blocks.blocks_of(session.index).collect(),
-            ..record(session, &[])
-        };
-        let is_live = !session.live.rules.pdrs().is_empty() || session.accounting.since.get().is_some();
-        let kept = || KeptSession {
-            record: record(),
-            tunnels: session.live.tunnels.to_vec(),
-            addresses: session.live.addresses.to_vec(),
-        };
-        is_live.then(|| (session.association, kept()))
-    }
-
-    /// What a session's URRs have measured that is not reported, by these counts of its worker's slots. `None` while
-    /// they cannot be compared: a change is in progress, or its bucket moves.
-    pub fn progress(
-        &self,
-        index: SessionIndex,
-        counts: impl Iterator<Item = (UrrId, UrrCount)>,
-    ) -> Option<(Seid, Vec<UrrProgress>)> {
-        let session = self.requests.context.table.get(index)?;
-        let is_comparable = !session.is_dying() && !session.is_in_between();
-        let progress = || counts.filter_map(|(urr, count)| session.usage.progress(urr, count));
-        is_comparable.then(|| (session.seid, progress().collect()))
-    }
-
-    /// Keeps tunnels and UE addresses for sessions that are kept elsewhere and yet to come: no other session gets
-    /// them. What a session holds stays its own. Done at once for all of very many sessions, it takes a tenth of the
-    /// time.
-    pub fn reserve(&mut self, tunnels: &[Tunnel], addresses: &[UeAddress]) {
-        let resources = &mut self.requests.context.resources;
-        let (of_tunnels, of_addresses) = (&mut resources.tunnels, &mut resources.addresses);
-        all_at_once([&mut || of_tunnels.give_free(tunnels, ABSENT), &mut || {
-            of_addresses.give_free(addresses, ABSENT)
-        }]);
-    }
-
-    /// No port blocks are given out while sessions are yet to come that hold some; or they are again.
-    pub fn hold_port_blocks(&mut self, is_held: bool) {
-        self.requests.context.port_blocks.wait(is_held);
-    }
-
-    /// Gives up what was reserved and has not been taken by its session.
-    pub fn give_up_reserved(&mut self, now: Nanos, tunnels: &[Tunnel], addresses: &[UeAddress]) {
-        let resources = &mut self.requests.context.resources;
-        for tunnel in tunnels {
-            resources.tunnels.release(now, *tunnel, ABSENT);
-        }
-        for address in addresses {
-            resources.addresses.release(*address, ABSENT);
         }
     }
 

@@ -9,8 +9,8 @@ use flow::Nanos;
 use n4::{AbsentSessions, Endpoint, ImportError, Kept, SessionKey};
 use rules::Predefined;
 use rules::network::Network;
-use session::{Frame, Record, Seid, UrrProgress, WallClock};
-use worker::SessionCount;
+use session::{Frame, Record, Seid, SessionProgress, WallClock};
+use worker::{Counted, SessionCount};
 
 /// Sessions that come back in one poll without being asked for, at most.
 const RESTORED_PER_POLL: usize = 32;
@@ -46,8 +46,8 @@ pub trait SessionStore: Send {
     /// Takes what is to be kept from now on.
     fn put(&mut self, kept: Kept, frame: &Arc<RecordFrame>);
 
-    /// Takes what the URRs of a session have measured. It may lose that.
-    fn put_progress(&mut self, seid: Seid, progress: Vec<UrrProgress>, frame: &Arc<RecordFrame>);
+    /// Takes what a session has counted. It may lose that.
+    fn put_progress(&mut self, seid: Seid, progress: SessionProgress, frame: &Arc<RecordFrame>);
 
     /// All of the first `changes` changes have been put.
     fn commit(&mut self, changes: u64);
@@ -198,8 +198,15 @@ impl SessionKeeper {
     pub fn put_counts(&mut self, endpoint: &Endpoint, counts: &[SessionCount]) {
         for of_one in counts.chunk_by(|a, b| a.session == b.session) {
             let Some(first) = of_one.first() else { continue };
-            let counts = of_one.iter().map(|one| (one.urr, one.count));
-            if let Some((seid, progress)) = endpoint.progress(first.session, counts)
+            let urrs = of_one.iter().filter_map(|one| match one.counted {
+                Counted::Urr(urr, count) => Some((urr, count)),
+                Counted::Packets(_) => None,
+            });
+            let packets = of_one.iter().filter_map(|one| match one.counted {
+                Counted::Packets(left) => Some(left),
+                Counted::Urr(..) => None,
+            });
+            if let Some((seid, progress)) = endpoint.progress(first.session, urrs, packets)
                 && !progress.is_empty()
             {
                 self.store.put_progress(seid, progress, &self.frame);

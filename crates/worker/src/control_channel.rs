@@ -23,7 +23,7 @@ use packet::too_big::TooBig;
 use packet::{MacAddr, Qfi, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rules::boxed_option::BoxedOption;
-use rules::image::{DataStatus, SessionChange, SessionImage, UrrCount, UsageSnapshot};
+use rules::image::{DataStatus, PacketsLeft, SessionChange, SessionImage, UrrCount, UsageSnapshot};
 use rules::model::{FarId, PdrId, QerId, UrrId};
 use rules::worker_selection::WorkerSelectionChange;
 use tm::QueueView;
@@ -182,18 +182,25 @@ pub enum Command {
 
 /// Lists of counts that one worker keeps.
 pub const COUNTS_BUFFERS: usize = 4;
-/// The least capacity of such a list: the counts of any one session.
-pub const LEAST_COUNTS: usize = 64;
+/// The least capacity of such a list: the counts of any one session, of 64 URRs and the packet rates of 64 QERs.
+pub const LEAST_COUNTS: usize = 128;
 
-/// What a URR of a session has counted, in this worker.
+/// One count of a session, in this worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionCount {
     /// The session.
     pub session: SessionIndex,
-    /// The URR.
-    pub urr: UrrId,
-    /// What it has counted since it was installed here.
-    pub count: UrrCount,
+    /// What is counted.
+    pub counted: Counted,
+}
+
+/// What a count of a session is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// What a URR has counted since it was installed here.
+    Urr(UrrId, UrrCount),
+    /// What is left of a QER's packet rates.
+    Packets(PacketsLeft),
 }
 
 /// What a packet without a session was for.
@@ -387,10 +394,10 @@ pub enum Event {
         /// Of all nodes that are there.
         demands: Box<[EgressDemand]>,
     },
-    /// What URRs have counted, of sessions whose counters have changed since they were looked at last
-    /// ([`WorkerConfig::checkpoint_interval`](crate::WorkerConfig::checkpoint_interval)). All URRs of a session are in
-    /// one event, as they were at one moment, and before the response to any change of the session that follows. The
-    /// list is to be sent back, empty ([`Command::CountsRoom`]).
+    /// What URRs have counted and what is left of packet rates, of sessions where either has changed since they were
+    /// looked at last ([`WorkerConfig::checkpoint_interval`](crate::WorkerConfig::checkpoint_interval)). All counts of
+    /// a session are in one event, next to each other, as they were at one moment, and before the response to any
+    /// change of the session that follows. The list is to be sent back, empty ([`Command::CountsRoom`]).
     Counted {
         /// The counts.
         counts: Vec<SessionCount>,

@@ -46,9 +46,9 @@ pub use config::limits::{
     InspectionLimits, NatSettings, NdpiLimits, PacketRates, ReassemblyLimits, ResolverLimits,
 };
 pub use control_channel::{
-    AbsentKey, ApplyError, COUNTS_BUFFERS, Command, ControlEnd, EgressDemand, EgressLease, EgressRate, Event,
-    LEAST_COUNTS, MappingsWanted, QueueStatus, SessionCount, SessionNatStatus, SessionStatus, WorkerEnd,
-    control_channel,
+    AbsentKey, ApplyError, COUNTS_BUFFERS, Command, ControlEnd, Counted, EgressDemand, EgressLease,
+    EgressRate, Event, LEAST_COUNTS, MappingsWanted, QueueStatus, SessionCount, SessionNatStatus,
+    SessionStatus, WorkerEnd, control_channel,
 };
 pub use egress::lags::{LagHash, LagPorts};
 pub use egress::network_tables::{InterfaceSettings, NetworkTables};

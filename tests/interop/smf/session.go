@@ -18,8 +18,9 @@ type Session struct {
 	AccessInstance string `json:"access_instance"`
 	CoreInstance   string `json:"core_instance"`
 	QFI            uint8  `json:"qfi"`
-	MBR            uint64 `json:"mbr"` // of both directions, kbit/s; 0: 1 Gbit/s
-	GNB            string `json:"gnb"` // empty until the gNB is known: the downlink drops
+	MBR            uint64 `json:"mbr"`        // of both directions, kbit/s; 0: 1 Gbit/s
+	PacketsUp      uint16 `json:"packets_up"` // a minute, beside the bit rate; 0: no limit
+	GNB            string `json:"gnb"`        // empty until the gNB is known: the downlink drops
 	GNBTEID        uint32 `json:"gnb_teid"`
 	SDF            string `json:"sdf"`            // a Flow Description on both PDRs
 	ChooseFlags    uint8  `json:"choose_flags"`   // F-TEID flags of the uplink PDR; 0: CHOOSE, IPv4
@@ -209,6 +210,15 @@ func (s Session) maximum() *ie.IE {
 	return ie.NewMBR(s.MBR, s.MBR)
 }
 
+func (s Session) createQER() *ie.IE {
+	ies := []*ie.IE{ie.NewQERID(sessionQER), ie.NewGateStatus(ie.GateStatusOpen, ie.GateStatusOpen), s.maximum(), ie.NewQFI(s.QFI)}
+	if s.PacketsUp != 0 {
+		const uplink, minutes = 0x01, 0
+		ies = append(ies, ie.NewPacketRate(uplink, minutes, s.PacketsUp, 0, 0))
+	}
+	return ie.NewCreateQER(ies...)
+}
+
 // EstablishmentRequest builds the request of a session with one flow each way, one QER and one URR.
 func (c *Client) EstablishmentRequest(s Session) *message.SessionEstablishmentRequest {
 	ies := []*ie.IE{
@@ -220,8 +230,7 @@ func (c *Client) EstablishmentRequest(s Session) *message.SessionEstablishmentRe
 	ies = append(ies, s.createApplicationURRs()...)
 	ies = append(ies,
 		s.createURR(),
-		ie.NewCreateQER(ie.NewQERID(sessionQER), ie.NewGateStatus(ie.GateStatusOpen, ie.GateStatusOpen),
-			s.maximum(), ie.NewQFI(s.QFI)),
+		s.createQER(),
 		ie.NewPDNType(ie.PDNTypeIPv4))
 	if s.IMSI != "" {
 		ies = append(ies, ie.NewUserID(0x01, s.IMSI, "", "", ""))

@@ -6,6 +6,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::hash::combine;
 use crate::{Direction, Nanos, UrrCount};
 
 const NANOS: u64 = 1_000_000;
@@ -130,11 +131,8 @@ impl Tally {
     /// `mark`, changed by what is counted here and by nothing else: other packets or octets make another mark of it.
     #[inline]
     pub(super) const fn mark(self, mark: u64) -> u64 {
-        // Each step is a bijection, so that one number that changes is never missed; odd multipliers spread it.
-        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
         let packets = self.word & (Self::RUN_OVER | Self::PACKETS);
-        let mark = (mark ^ packets).wrapping_mul(SPREAD).rotate_left(29);
-        (mark ^ self.octets).wrapping_mul(SPREAD)
+        combine(combine(mark, packets).rotate_left(29), self.octets)
     }
 
     /// The number of the millisecond of the last packet, or 0.

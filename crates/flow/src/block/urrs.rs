@@ -133,6 +133,18 @@ impl Blocks {
         })
     }
 
+    /// The same with a mark that is another, too, as soon as a packet rate of the session has let a packet pass or
+    /// was changed.
+    pub fn marked_with_packet_rates(&self, marked: MarkedBlock) -> MarkedBlock {
+        let block = self.get(BlockRef((marked.place * LEAST_RUN) as u32));
+        let meters = block.into_iter().flat_map(|block| {
+            let slots = 0..block.counts().meter_slots();
+            slots.flat_map(move |slot| Direction::BOTH.map(|direction| block.packets(slot, direction)))
+        });
+        let mark = meters.flatten().fold(marked.mark, |mark, left| left.mark(mark));
+        MarkedBlock { mark, ..marked }
+    }
+
     /// The places of blocks are below this.
     pub fn places(&self) -> usize {
         self.lines.len().div_ceil(LEAST_RUN)

@@ -8,6 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::Colour;
 use crate::Nanos;
+use crate::hash::combine;
 
 /// A unit of time that packets are counted in (TS 29.244 Table 8.2.63.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,6 +91,16 @@ pub struct PacketState {
     pub base: Window,
     /// Of the additional rate.
     pub additional: Window,
+}
+
+impl PacketState {
+    /// `mark`, changed by what is left: other windows make another mark of it.
+    pub(crate) fn mark(self, mark: u64) -> u64 {
+        let windows = [self.base, self.additional];
+        windows.into_iter().fold(mark, |mark, window| {
+            combine(combine(mark, window.left.into()).rotate_left(29), window.ends.0)
+        })
+    }
 }
 
 /// A window as it is in memory.

@@ -2,8 +2,9 @@
 //! kept comes back.
 
 use flow::{Nanos, SessionIndex, UrrCount};
+use rules::image::PacketsLeft;
 use rules::model::UrrId;
-use session::{ResponseRecord, Seid, UnacknowledgedUsage, UrrProgress, WallClock};
+use session::{ResponseRecord, Seid, SessionProgress, UnacknowledgedUsage, WallClock};
 
 use super::Endpoint;
 use crate::absent_lists::{AbsentLists, SessionKey};
@@ -76,13 +77,15 @@ impl Endpoint {
         Kept::Session { seid, session }
     }
 
-    /// What a session has measured and not reported, by the counts of its worker's slots.
+    /// What a session has measured and not reported, by the counts of its worker's slots, and what is left of its
+    /// packet rates.
     pub fn progress(
         &self,
         index: SessionIndex,
         counts: impl Iterator<Item = (UrrId, UrrCount)>,
-    ) -> Option<(Seid, Vec<UrrProgress>)> {
-        self.shared.sessions.progress(index, counts)
+        left: impl Iterator<Item = PacketsLeft>,
+    ) -> Option<(Seid, SessionProgress)> {
+        self.shared.sessions.progress(index, counts, left)
     }
 }
 
@@ -114,7 +117,7 @@ impl Endpoint {
 
     fn reserve(&mut self, absent: &mut AbsentSessions) {
         let (tunnels, addresses) = absent.reserved();
-        self.shared.sessions.reserve(&tunnels, &addresses);
+        self.shared.sessions.reserve_for_absent(&tunnels, &addresses);
     }
 
     /// Whether sessions are to come that are not known yet: requests are not served before

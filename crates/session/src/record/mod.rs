@@ -21,7 +21,7 @@ use usage::WallClock;
 use envelope::Kind;
 pub use error::{LONGEST_RECORD, RecordError};
 pub use head::{KeptSession, SessionHead};
-pub use progress::{decode_progress, encode_progress};
+pub use progress::{PacketsProgress, SessionProgress};
 pub use types::{
     AnsweredQuery, ApplicationRecord, AssociationRecord, DownlinkMark, Frame, NodeRecord, PendingReports,
     ResponseRecord, SessionRecord, UnacknowledgedUsage,

@@ -7,6 +7,7 @@ mod fixed_blocks;
 mod lifecycle;
 mod model;
 mod nat_choice;
+mod packet_rates;
 mod pools;
 mod port_blocks;
 mod quotas;

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use flow::meter::{PacketRate, PacketState, PacketsPer, Rate, SharedId, TimeUnit, Tokens, Window};
-use flow::{ContentId, ContentUsage, Nanos, UrrCount, WorkerId};
+use flow::meter::{PacketState, Rate, SharedId, Tokens, Window};
+use flow::{Nanos, UrrCount, WorkerId};
 use packet::{Qfi, Teid};
 use proptest::prelude::*;
 use rules::Predefined;
@@ -38,7 +38,7 @@ fn outcome(world: &mut World, ticket: Ticket) -> Result<Done, Refusal> {
     found.expect("an outcome").result
 }
 
-fn export(world: &mut World, seid: Seid, how: Export) -> Result<SessionRecord, Refusal> {
+pub fn export(world: &mut World, seid: Seid, how: Export) -> Result<SessionRecord, Refusal> {
     let ticket = world.ticket();
     world.sessions.export(world.now, ticket, seid, how);
     outcome(world, ticket).map(|done| {
@@ -48,14 +48,14 @@ fn export(world: &mut World, seid: Seid, how: Export) -> Result<SessionRecord, R
     })
 }
 
-fn import(world: &mut World, record: &SessionRecord) -> Result<(), ImportError> {
+pub fn import(world: &mut World, record: &SessionRecord) -> Result<(), ImportError> {
     let ticket = world.ticket();
     world.sessions.import(world.now, ticket, SMF, record)?;
     outcome(world, ticket).map(drop).map_err(ImportError::from)
 }
 
 /// The record as another process reads it, whose clock began this number of seconds later.
-fn sent(record: &SessionRecord, later: u64) -> SessionRecord {
+pub fn sent(record: &SessionRecord, later: u64) -> SessionRecord {
     let network = network();
     let octets = record
         .encode(frame(&network, &WallClock::starting(STARTED)))
@@ -216,79 +216,6 @@ fn what_meters_of_bit_rates_hold_goes_along_by_date() {
 }
 
 /// 10 packets a day up.
-fn packet_rates() -> PacketRates {
-    let base = PacketsPer {
-        packets: 10,
-        unit: TimeUnit::Day,
-    };
-    PacketRates {
-        ul: Some(PacketRate {
-            base,
-            additional: None,
-        }),
-        dl: None,
-    }
-}
-
-#[test]
-fn what_is_left_of_packet_rates_goes_along_by_date() {
-    let mut first = World::new(2);
-    let mut changes = chosen_session(UE);
-    let optional = changes.create_qers[0].optional.get_or_insert_default();
-    optional.packet_rates = Some(packet_rates());
-    let seid = first.establish(1, changes).unwrap().seid;
-    let index = first.sessions.session(seid).unwrap().index();
-    let hour = 3_600_000_000_000;
-    let state = |left, ends| {
-        let base = Window {
-            left,
-            ends: Nanos(ends),
-        };
-        let up = PacketState {
-            base,
-            ..PacketState::default()
-        };
-        PacketsLeft {
-            qer: QerId(1),
-            states: [up, PacketState::default()],
-        }
-    };
-    first.fleet.leave_packets(index, state(4, hour));
-    let asked = Changes {
-        query_packets: vec![QerId(1)],
-        ..Changes::default()
-    };
-    let status = first.modify(seid, asked.clone()).unwrap().packets[0];
-    assert_eq!(
-        (status.left, status.until),
-        ([Some((4, None)), None], Nanos(hour))
-    );
-    let unknown = Changes {
-        query_packets: vec![QerId(9)],
-        ..Changes::default()
-    };
-    let refused = Refusal::Rule {
-        rule: QerId(9).into(),
-        fault: RuleFault::UnknownQer,
-    };
-    assert_eq!(first.modify(seid, unknown), Err(refused));
-    let record = export(&mut first, seid, Export::Take).unwrap();
-
-    let mut second = World::new(3);
-    import(&mut second, &sent(&record, 60)).unwrap();
-    let images = second
-        .fleet
-        .workers
-        .iter()
-        .flat_map(|worker| worker.sessions.values());
-    let left: Vec<_> = images
-        .flat_map(|image| image.installation.packets.clone())
-        .collect();
-    assert_eq!(left, [state(4, hour - 60_000_000_000)]);
-    // Without RCSR the release says nothing.
-    assert_eq!(second.delete(seid).unwrap().packets, []);
-}
-
 #[test]
 fn marks_for_l4s_go_along() {
     let (mut first, mut second, mut changes) = (World::new(1), World::new(1), session(UE));
@@ -329,42 +256,6 @@ fn counts_of_dropped_packets_that_are_reported_go_along() {
     import(&mut second, &sent(&record, 60)).unwrap();
     let image = second.fleet.images()[0].clone();
     assert_eq!(image.dropped_counts().collect::<Vec<_>>(), [count]);
-}
-
-#[test]
-fn what_is_left_of_packet_rates_is_reported_beside_contents_where_no_urr_counts() {
-    let mut world = World::new(1);
-    let mut changes = chosen_session(UE);
-    changes.create_urrs.clear();
-    changes.create_pdrs.iter_mut().for_each(|pdr| pdr.urrs.clear());
-    let optional = changes.create_qers[0].optional.get_or_insert_default();
-    (optional.packet_rates, optional.reports_rate) = (Some(packet_rates()), true);
-    let seid = world.establish(1, changes).unwrap().seid;
-    let index = world.sessions.session(seid).unwrap().index();
-    let base = Window {
-        left: 4,
-        ends: Nanos(3_600_000_000_000),
-    };
-    let up = PacketState {
-        base,
-        ..PacketState::default()
-    };
-    world.fleet.leave_packets(
-        index,
-        PacketsLeft {
-            qer: QerId(1),
-            states: [up, PacketState::default()],
-        },
-    );
-    let content = ContentUsage {
-        content: ContentId::NONE,
-        count: uplink_count(1),
-        first: Nanos(1),
-        last: Nanos(1),
-    };
-    world.fleet.count_content(index, content);
-    let reported = world.delete(seid).unwrap().packets;
-    assert_eq!(reported[0].left, [Some((4, None)), None]);
 }
 
 #[test]

@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use n4::{AbsentSessions, Kept, RecordFault, StoredSession, StoredSessions};
 use rules::network::Network;
-use session::{
-    Record, ResponseRecord, Seid, SessionHead, UnacknowledgedUsage, UrrProgress, WallClock, encode_progress,
-};
+use session::{Record, ResponseRecord, Seid, SessionHead, SessionProgress, UnacknowledgedUsage, WallClock};
 use upf::{RecordFrame, SessionStore};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -233,8 +231,8 @@ impl SessionStore for MemoryStore {
         });
     }
 
-    fn put_progress(&mut self, seid: Seid, progress: Vec<UrrProgress>, frame: &Arc<RecordFrame>) {
-        let octets = encode_progress(&progress, &frame.wall).expect("octets");
+    fn put_progress(&mut self, seid: Seid, progress: SessionProgress, frame: &Arc<RecordFrame>) {
+        let octets = progress.encode(&frame.wall).expect("octets");
         let key = Key::Progress(seid.0);
         self.state()
             .waiting

@@ -321,7 +321,7 @@ impl Sessions {
         now: Nanos,
     ) -> Option<(Option<UsageSnapshot>, Box<SessionImage>)> {
         let slot = self.at(session)?;
-        let (counters, packets) = (self.counters(slot, |_| true), self.packets(slot));
+        let (counters, packets) = (self.counters(slot, |_| true), self.packets(slot).collect());
         let tokens = self.tokens(slot);
         let times = self.times(slot, |_| true);
         let before_qos = self.before_qos(slot);

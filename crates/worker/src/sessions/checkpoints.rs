@@ -1,10 +1,14 @@
-//! Checkpoints: what URRs have counted, for control, once in an interval and only where it has changed.
+//! Checkpoints: what URRs have counted and what is left of packet rates, for control, once in an interval and only
+//! where it has changed.
 //!
 //! All sessions are looked at in turn, by the order of their blocks in memory, in parts that are spread evenly over a
 //! little less than the interval. What is remembered of a session is one number, which is another when its counters are
 //! ([`MarkedBlock::mark`]), so that an idle session costs three cache lines, asked for
 //! ahead. The counts of the others are written into lists that control gives and gets back. Where there is no list, or
 //! no room for an event, the look pauses and misses nothing.
+//!
+//! Sessions with packet rates are known by a bit, and they alone are looked at in the lines of their meters, too. What
+//! control says of them with a change is in no record: they are looked at again after each change.
 //!
 //! A session that has counted much since it was looked at last is looked at before its turn. Its counters say so by the
 //! bit that they say with that a bound is near ([`Blocks::look_every`](flow::Blocks::look_every)): packets pay nothing
@@ -17,7 +21,7 @@ use std::time::Duration;
 use flow::{MarkedBlock, Nanos, SessionIndex};
 
 use crate::control_channel::event_queue::EventQueue;
-use crate::control_channel::{COUNTS_BUFFERS, LEAST_COUNTS, SessionCount};
+use crate::control_channel::{COUNTS_BUFFERS, Counted, LEAST_COUNTS, SessionCount};
 use crate::sessions::Sessions;
 use crate::stats::Stats;
 use crate::{Event, WorkerConfig};
@@ -37,6 +41,8 @@ pub(crate) struct Checkpoints {
     interval: Duration,
     /// The mark of each block when it was looked at last, by its place.
     marks: Box<[u64]>,
+    /// Whether its session has packet rates, by the same place.
+    has_packet_rates: Box<[bool]>,
     /// The part that is looked at next.
     hand: usize,
     /// When the look at all sessions began, and when its next part is due.
@@ -66,6 +72,7 @@ impl Checkpoints {
             Box::new(Self {
                 interval: (interval - interval / EARLY).max(Duration::from_millis(1)),
                 marks: vec![0; sessions.blocks.places()].into_boxed_slice(),
+                has_packet_rates: vec![false; sessions.blocks.places()].into_boxed_slice(),
                 hand: 0,
                 begun: Nanos::ZERO,
                 due: Nanos::ZERO,
@@ -90,10 +97,28 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// The counts of a session that was just installed are known to control.
-    pub fn note_installed(&mut self, sessions: &Sessions, session: SessionIndex) {
-        if let Some(MarkedBlock { place, mark, .. }) = sessions.marked(session) {
+    /// A session was installed, or has another image: the counts of one that is new are known to control, and what is
+    /// left of packet rates is not.
+    pub fn note_changed(&mut self, sessions: &Sessions, session: SessionIndex, is_new: bool) {
+        let Some(block) = sessions.marked(session) else {
+            return;
+        };
+        let has_packet_rates = sessions.packet_rates(session) > 0;
+        self.has_packet_rates[block.place] = has_packet_rates;
+        let MarkedBlock { place, mark, .. } = self.whole_mark(sessions, block);
+        if has_packet_rates {
+            self.marks[place] = !mark;
+        } else if is_new {
             self.marks[place] = mark;
+        }
+    }
+
+    /// The mark of a block, of its packet rates, too, if there are any.
+    #[inline]
+    fn whole_mark(&self, sessions: &Sessions, block: MarkedBlock) -> MarkedBlock {
+        match self.has_packet_rates[block.place] {
+            true => sessions.blocks.marked_with_packet_rates(block),
+            false => block,
         }
     }
 
@@ -104,7 +129,8 @@ impl Checkpoints {
             return;
         }
         self.list.retain(|count| count.session != session);
-        if let Some(MarkedBlock { place, mark, .. }) = sessions.marked(session) {
+        if let Some(block) = sessions.marked(session) {
+            let MarkedBlock { place, mark, .. } = self.whole_mark(sessions, block);
             self.marks[place] = !mark;
         }
     }
@@ -184,7 +210,7 @@ impl Checkpoints {
     ) -> bool {
         let MarkedBlock {
             session, place, mark, ..
-        } = block;
+        } = self.whole_mark(sessions, block);
         if self.marks[place] == mark {
             return true;
         }
@@ -211,8 +237,8 @@ impl Checkpoints {
         session: SessionIndex,
         now: Nanos,
     ) -> bool {
-        let counters = sessions.urrs(session);
-        if self.filling && self.list.capacity() - self.list.len() < counters && !self.push(outlet) {
+        let counts = sessions.urrs(session) + sessions.packet_rates(session);
+        if self.filling && self.list.capacity() - self.list.len() < counts && !self.push(outlet) {
             return false;
         }
         if !self.filling {
@@ -221,9 +247,11 @@ impl Checkpoints {
             };
             (self.list, self.filling, self.since) = (list, true, now);
         }
-        let counts = sessions.counts(session);
+        let urrs = sessions.counts(session);
+        let urrs = urrs.map(|(urr, count)| Counted::Urr(urr, count));
+        let counts = urrs.chain(sessions.packets_left(session).map(Counted::Packets));
         self.list
-            .extend(counts.map(|(urr, count)| SessionCount { session, urr, count }));
+            .extend(counts.map(|counted| SessionCount { session, counted }));
         true
     }
 

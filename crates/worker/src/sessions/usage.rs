@@ -96,19 +96,28 @@ impl Sessions {
             .collect()
     }
 
+    /// The QERs of a session that have packet rates.
+    pub fn packet_rates(&self, session: SessionIndex) -> usize {
+        self.at(session)
+            .map_or(0, |slot| slot.image.packet_slots().count())
+    }
+
     /// What is left of a session's packet rates.
-    pub(super) fn packets(&self, slot: &Slot) -> Vec<PacketsLeft> {
-        let Some(block) = self.blocks.get(slot.installed.block) else {
-            return Vec::new();
-        };
-        let left =
-            |index| Direction::BOTH.map(|direction| block.packets(index, direction).unwrap_or_default());
-        let slots = slot.image.packet_slots();
-        let one = |(slot, qer)| PacketsLeft {
+    pub fn packets_left(&self, session: SessionIndex) -> impl Iterator<Item = PacketsLeft> + '_ {
+        self.at(session).into_iter().flat_map(|slot| self.packets(slot))
+    }
+
+    /// The same.
+    pub(super) fn packets(&self, slot: &Slot) -> impl Iterator<Item = PacketsLeft> {
+        let block = self.blocks.get(slot.installed.block);
+        let slots = block.into_iter().flat_map(|block| {
+            let slots = slot.image.packet_slots();
+            slots.map(move |(index, qer)| (block, index, qer))
+        });
+        slots.map(|(block, index, qer)| PacketsLeft {
             qer,
-            states: left(slot),
-        };
-        slots.map(one).collect()
+            states: Direction::BOTH.map(|direction| block.packets(index, direction).unwrap_or_default()),
+        })
     }
 
     /// What the meters of a session's bit rates hold.
@@ -165,7 +174,7 @@ impl Sessions {
         Ok(UsageSnapshot {
             session,
             counters,
-            packets: self.packets(slot),
+            packets: self.packets(slot).collect(),
             tokens: self.tokens(slot),
             dropped: slot.image.dropped_counts().collect(),
             ..UsageSnapshot::default()

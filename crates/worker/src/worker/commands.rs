@@ -263,12 +263,10 @@ impl<I: Io> Worker<I> {
         if self.nat.is_some() && (is_new || applied.retired.is_some()) {
             self.note_public_addresses(session, &mut applied, now);
         }
-        if let Some(checkpoints) = self
-            .checkpoints
-            .as_mut()
-            .filter(|_| is_new && applied.outcome.is_ok())
+        if let Some(checkpoints) = &mut self.checkpoints
+            && applied.outcome.is_ok()
         {
-            checkpoints.note_installed(&self.sessions, session);
+            checkpoints.note_changed(&self.sessions, session, is_new);
         }
         self.flows.bury(self.sessions.take_revoked());
         if applied.outcome.is_ok() && (is_new || applied.retired.is_some()) {

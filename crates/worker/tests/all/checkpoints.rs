@@ -4,20 +4,22 @@ use crate::common;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use flow::meter::{PacketRate, PacketsPer, TimeUnit};
 use flow::{OpId, SessionIndex, UrrCount};
 use rules::SessionRules;
-use rules::image::SessionChange;
-use rules::model::UrrId;
+use rules::image::{ImmediateActions, PacketsLeft, SessionChange};
+use rules::model::{OptionalRates, PacketRates, PdrUpdate, Qer, QerId, UrrId};
 use rules::testing::{self, N3_ADDRESS, UserPacket, tunnelled};
-use worker::{COUNTS_BUFFERS, Command, Event, LEAST_COUNTS, SessionCount};
+use worker::{COUNTS_BUFFERS, Command, Counted, Event, LEAST_COUNTS, SessionCount};
 
 use common::World;
 use common::one_session::{REMOTE, events, of_ue, session};
 
 const INTERVAL: Duration = Duration::from_secs(1);
-const SESSIONS: u32 = 300;
+const SESSIONS: u32 = 600;
 
 fn ue(number: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a2d_0100 + number)
@@ -30,10 +32,49 @@ fn rules_of(number: u32) -> SessionRules {
     rules
 }
 
+/// The same with a QER that lets ten packets a minute pass uplink.
+fn rated_rules_of(number: u32, has_urrs: bool) -> SessionRules {
+    let mut rules = rules_of(number);
+    let base = PacketsPer {
+        packets: 10,
+        unit: TimeUnit::Minute,
+    };
+    let rate = PacketRate {
+        base,
+        additional: None,
+    };
+    let optional = OptionalRates {
+        packet_rates: Some(PacketRates {
+            ul: Some(rate),
+            dl: None,
+        }),
+        ..OptionalRates::default()
+    };
+    let qer = Qer {
+        optional: optional.into(),
+        ..Qer::new(QerId(7))
+    };
+    rules.create_qer(qer).expect("it is new");
+    let ids: Vec<_> = rules.pdrs().iter().map(|pdr| pdr.id).collect();
+    for id in ids {
+        let update = PdrUpdate {
+            qers: Some(vec![QerId(7)]),
+            urrs: (!has_urrs).then(Vec::new),
+            ..PdrUpdate::new(id)
+        };
+        rules.update_pdr(update).expect("it is there");
+    }
+    if !has_urrs {
+        rules.remove_urr(UrrId(1)).expect("it is there");
+    }
+    rules
+}
+
 /// A worker that makes checkpoints, with sessions, and what it has pushed of them.
 struct Case {
     world: World,
     counts: BTreeMap<SessionIndex, UrrCount>,
+    packets: BTreeMap<SessionIndex, PacketsLeft>,
     /// Events with counts.
     pushed: usize,
     /// Lists that are with control.
@@ -62,6 +103,7 @@ impl Case {
         Self {
             world,
             counts: BTreeMap::new(),
+            packets: BTreeMap::new(),
             pushed: 0,
             lists: (0..COUNTS_BUFFERS)
                 .map(|_| Vec::with_capacity(LEAST_COUNTS))
@@ -104,8 +146,13 @@ impl Case {
             };
             self.pushed += 1;
             for count in counts.drain(..) {
-                assert_eq!(count.urr, UrrId(1));
-                self.counts.insert(count.session, count.count);
+                match count.counted {
+                    Counted::Urr(urr, counted) => {
+                        assert_eq!(urr, UrrId(1));
+                        self.counts.insert(count.session, counted);
+                    }
+                    Counted::Packets(left) => drop(self.packets.insert(count.session, left)),
+                }
             }
             self.lists.push(counts);
         }
@@ -136,7 +183,7 @@ fn counts_that_have_changed_are_pushed_within_the_interval_and_no_others() {
     case.pass(3 * INTERVAL, true);
     assert_eq!((case.counts.len(), case.pushed), (0, 0));
     for round in 0..3 {
-        let active = [3 + round, 77, 299];
+        let active = [3 + round, 77, 599];
         active.into_iter().for_each(|number| case.send(number));
         case.pass(INTERVAL + INTERVAL / 16, true);
         let told = std::mem::take(&mut case.counts);
@@ -225,6 +272,14 @@ fn counts_do_not_come_behind_the_response_to_a_change() {
     );
 }
 
+/// What a URR has counted, of a session without packet rates.
+fn urr_of(counted: Counted) -> UrrCount {
+    match counted {
+        Counted::Urr(_, count) => count,
+        Counted::Packets(left) => panic!("{left:?}"),
+    }
+}
+
 /// Removes sessions 0 to 3, and takes the events of two intervals.
 fn remove_four(case: &mut Case) {
     for number in 0..4 {
@@ -244,7 +299,7 @@ fn remove_four(case: &mut Case) {
                 Event::Applied { op, .. } => removed.push(op.0 as u32),
                 Event::Counted { counts } => {
                     assert!(counts.iter().all(|count| !removed.contains(&count.session.0)));
-                    let counts = counts.iter().map(|count| (count.session, count.count));
+                    let counts = counts.iter().map(|count| (count.session, urr_of(count.counted)));
                     case.counts.extend(counts);
                 }
                 _ => {}
@@ -322,4 +377,66 @@ fn a_session_that_counts_much_is_pushed_before_its_turn() {
     assert!((10..60).contains(&case.pushed), "{} events", case.pushed);
     assert_eq!(case.counts.len(), 1);
     case.world.assert_conserved();
+}
+
+#[test]
+fn what_is_left_of_packet_rates_is_pushed_after_a_change_and_when_packets_pass() {
+    const RATED: u32 = 9;
+    for has_urrs in [false, true] {
+        let mut case = Case::ready(4);
+        let rules = rated_rules_of(RATED, has_urrs);
+        case.world.install(RATED, rules.clone());
+        let pushed = |case: &mut Case| {
+            case.pass(INTERVAL + INTERVAL / 16, true);
+            (
+                case.counts.remove(&SessionIndex(RATED)).is_some(),
+                case.packets.remove(&SessionIndex(RATED)),
+            )
+        };
+        let left_of = |left: Option<PacketsLeft>| left.map(|left| left.states[0].base.left);
+        let (is_counted, left) = pushed(&mut case);
+        assert_eq!((is_counted, left_of(left)), (has_urrs, Some(10)), "installed");
+        assert_eq!(pushed(&mut case), (false, None), "nothing has passed");
+        for left in [9, 8] {
+            case.send(RATED);
+            let (is_counted, told) = pushed(&mut case);
+            assert_eq!((is_counted, left_of(told)), (has_urrs, Some(left)));
+            assert_eq!(
+                told,
+                case.world.query(0, SessionIndex(RATED)).packets.first().copied()
+            );
+        }
+        let image = case
+            .world
+            .image(RATED, &Arc::new(rules), None)
+            .expect("it compiles");
+        let change = SessionChange::Replace(image, ImmediateActions::default());
+        case.world.apply(0, change).expect("it is there");
+        let (is_counted, left) = pushed(&mut case);
+        assert_eq!((is_counted, left_of(left)), (has_urrs, Some(8)), "changed");
+        assert_eq!(
+            (case.counts.len(), case.packets.len()),
+            (0, 0),
+            "of no other session"
+        );
+    }
+}
+
+#[test]
+fn a_place_that_another_session_takes_is_looked_at_as_that_one_is() {
+    let mut case = Case::ready(0);
+    case.world.install(1, rated_rules_of(1, true));
+    case.pass(2 * INTERVAL, true);
+    assert_eq!((case.counts.len(), case.packets.len()), (1, 1));
+    case.world
+        .apply(0, SessionChange::Remove(SessionIndex(1)))
+        .expect("it is there");
+    case.world.install(2, rules_of(2));
+    case.counts.clear();
+    case.packets.clear();
+    case.pass(2 * INTERVAL, true);
+    assert_eq!((case.counts.len(), case.packets.len()), (0, 0));
+    case.send(2);
+    case.pass(2 * INTERVAL, true);
+    assert_eq!((case.counts.len(), case.packets.len()), (1, 0));
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use n4::Kept;
 use oam::values::{RestoredSessions, StoreState, StoreStatus};
-use session::{Seid, UrrProgress};
+use session::{Seid, SessionProgress};
 use store::Progress;
 use tracing::error;
 use upf::{RecordFrame, SessionStore};
@@ -83,7 +83,7 @@ impl StoreView {
 /// What control gives the writer.
 pub(super) enum Order {
     Keep(Kept, Arc<RecordFrame>),
-    Progress(Seid, Vec<UrrProgress>, Arc<RecordFrame>),
+    Progress(Seid, SessionProgress, Arc<RecordFrame>),
     Commit(u64),
     AllRestored,
 }
@@ -113,7 +113,7 @@ impl SessionStore for StoreFeed {
         self.push(Order::Keep(kept, Arc::clone(frame)));
     }
 
-    fn put_progress(&mut self, seid: Seid, progress: Vec<UrrProgress>, frame: &Arc<RecordFrame>) {
+    fn put_progress(&mut self, seid: Seid, progress: SessionProgress, frame: &Arc<RecordFrame>) {
         // A checkpoint that finds no room is made up for by the next one.
         if self.has_room() {
             self.push(Order::Progress(seid, progress, Arc::clone(frame)));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use disk::Directory;
 use n4::Kept;
 use runtime::Wakeup;
-use session::{Seid, encode_progress};
+use session::Seid;
 use store::{Key, Store};
 use tracing::{error, info};
 use upf::RecordFrame;
@@ -165,7 +165,7 @@ impl Writer {
             // On a full disk the room is for what waits for it.
             Order::Progress(..) if !self.store.has_room() => {}
             Order::Progress(seid, progress, frame) => {
-                if let Ok(octets) = encode_progress(&progress, &frame.wall) {
+                if let Ok(octets) = progress.encode(&frame.wall) {
                     self.put(now, &Key::Usage(seid.0), 0, &[], &octets);
                 }
             }
