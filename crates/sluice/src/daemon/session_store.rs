@@ -17,6 +17,7 @@ use flow::Nanos;
 use n4::ImportError;
 use runtime::{Clock, Wakeup};
 use session::{ResponseRecord, UnacknowledgedUsage};
+use store::Key;
 use tracing::{error, info};
 use upf::Control;
 
@@ -40,7 +41,7 @@ pub fn keep_sessions(
     opened: OpenedStore,
 ) -> Result<(StoreThread, StoreView, Option<Listing>), String> {
     let OpenedStore {
-        store,
+        mut store,
         stored,
         first,
         unlisted,
@@ -50,7 +51,8 @@ pub fn keep_sessions(
     if let Some(wall) = boot.decode(&stored.dates) {
         control.session_keeping(now).resume_wall(wall);
     }
-    let last_usage = read_last_usage(control, &stored.last_usage);
+    let mut damaged = stored.damaged;
+    let last_usage = read_last_usage(control, stored.last_usage, &mut damaged);
     let mut other_node = None;
     let imported = control
         .session_transfer(now)
@@ -62,6 +64,9 @@ pub fn keep_sessions(
         return Err(format!("session store: {why}"));
     }
     // Only now: the log of another node is left as it is.
+    for key in &damaged {
+        store.remove(Duration::ZERO, key);
+    }
     let settings = config.store.as_ref();
     let deadline = settings.map_or(Duration::from_secs(1), StoreConfig::deadline);
     let directory = settings.map(|store| store.directory.value.display().to_string());
@@ -92,15 +97,22 @@ pub fn keep_sessions(
     Ok((thread, view, Some(listing)))
 }
 
-/// Usage of sessions that are gone, when the dates of moments are known.
-fn read_last_usage(control: &Control, records: &[Vec<u8>]) -> Vec<UnacknowledgedUsage> {
+/// Usage of sessions that are gone, when the dates of moments are known; what cannot be read is `damaged`, too.
+fn read_last_usage(
+    control: &Control,
+    records: Vec<(Key, Vec<u8>)>,
+    damaged: &mut Vec<Key>,
+) -> Vec<UnacknowledgedUsage> {
     let wall = control.endpoint().sessions().wall();
-    let read = |octets: &Vec<u8>| {
-        let read = UnacknowledgedUsage::decode(octets, wall);
-        read.inspect_err(|error| error!("session store: unacknowledged usage passed over: {error}"))
-            .ok()
+    let read = |(key, octets): (Key, Vec<u8>)| {
+        let read = UnacknowledgedUsage::decode(&octets, wall);
+        if let Err(error) = &read {
+            error!("session store: {key:?} passed over: {error}");
+            damaged.push(key);
+        }
+        read.ok()
     };
-    records.iter().filter_map(read).collect()
+    records.into_iter().filter_map(read).collect()
 }
 
 /// What a store had that control does not know yet: the sessions that are being listed, and what needs all sessions.

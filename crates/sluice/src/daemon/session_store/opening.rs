@@ -35,7 +35,28 @@ pub struct Stored {
     /// Responses to deletions of sessions.
     pub responses: Vec<ResponseRecord>,
     /// Records of usage of sessions that are gone.
-    pub last_usage: Vec<Vec<u8>>,
+    pub last_usage: Vec<(Key, Vec<u8>)>,
+    /// Responses and usage that are damaged: they are of no more use.
+    pub damaged: Vec<Key>,
+}
+
+impl Stored {
+    /// A record that a start can do without; `None` where it cannot be read.
+    fn read_or_pass_over(
+        &mut self,
+        reader: &mut DirectoryReader,
+        key: &Key,
+        location: &Location,
+    ) -> Option<Vec<u8>> {
+        let read = reader.read(location);
+        if let Err(error) = &read {
+            error!("session store: {key:?} passed over: {error}");
+            if error.kind() == io::ErrorKind::InvalidData {
+                self.damaged.push(key.clone());
+            }
+        }
+        read.ok()
+    }
 }
 
 /// Where the records of sessions are, until the last one has come: of each its own, and what was counted since, in the
@@ -230,11 +251,11 @@ fn read_others(recovered: &Recovered, reader: &mut DirectoryReader) -> Result<St
     let (mut others, mut responses, mut last_usage) = (Vec::new(), Vec::new(), Vec::new());
     for live in recovered.others() {
         if let Key::Response(_) = live.key {
-            responses.push(live.location);
+            responses.push((live.key, live.location));
             continue;
         }
         if let Key::LastUsage(_) = live.key {
-            last_usage.push(live.location);
+            last_usage.push((live.key, live.location));
             continue;
         }
         if matches!(live.key, Key::Node) {
@@ -256,24 +277,22 @@ fn read_others(recovered: &Recovered, reader: &mut DirectoryReader) -> Result<St
             Err(error) => return Err(error.to_string()),
         }
     }
-    for location in responses {
+    for (key, location) in responses {
         // Without one a repeated request is a new one, which does less harm than no start.
-        match reader
-            .read(&location)
-            .map(|record| ResponseRecord::decode(&record))
-        {
-            Ok(Ok(response)) => stored.responses.push(response),
-            Ok(Err(error)) => error!("session store: response passed over: {error}"),
-            Err(error) => error!("session store: response passed over: {error}"),
+        if let Some(record) = stored.read_or_pass_over(reader, &key, &location) {
+            match ResponseRecord::decode(&record) {
+                Ok(response) => stored.responses.push(response),
+                Err(error) => {
+                    error!("session store: response passed over: {error}");
+                    stored.damaged.push(key);
+                }
+            }
         }
     }
-    for location in last_usage {
-        match reader.read(&location) {
-            Ok(record) => {
-                check_revision(&record)?;
-                stored.last_usage.push(record);
-            }
-            Err(error) => error!("session store: unacknowledged usage passed over: {error}"),
+    for (key, location) in last_usage {
+        if let Some(record) = stored.read_or_pass_over(reader, &key, &location) {
+            check_revision(&record)?;
+            stored.last_usage.push((key, record));
         }
     }
     Ok(stored)
@@ -337,5 +356,38 @@ fn log_recovered(recovered: &Recovered, (first, rest): (usize, usize), ms: u64) 
     }
     for damage in recovered.damaged.iter().take(MAX_LOGGED) {
         error!("session store: passed over: {damage:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_start_can_do_without_is_passed_over_and_named() {
+        let path = std::env::temp_dir().join(format!("sluice-opening-{}", std::process::id()));
+        let open = || {
+            let directory = Directory::open(&path).expect("nobody has it");
+            Store::open(directory, Settings::default(), Duration::ZERO).expect("a store")
+        };
+        let (response, usage) = (Key::Response([1; 8]), Key::LastUsage([2; 10]));
+        let (mut store, _) = open();
+        for key in [&response, &usage] {
+            store
+                .put(Duration::ZERO, key, 0, &[], b"no record")
+                .expect("room");
+        }
+        for ms in 0..1_000 {
+            store.poll(Duration::from_millis(ms));
+        }
+        drop(store);
+        let (store, recovered) = open();
+        let stored = read_others(&recovered, &mut store.reader().expect("a reader")).expect("readable");
+        drop(store);
+        std::fs::remove_dir_all(&path).expect("it is there");
+        // What usage says is read when the dates of moments are known.
+        assert_eq!(stored.damaged, [response]);
+        assert_eq!(stored.last_usage, [(usage, b"no record".to_vec())]);
+        assert_eq!(stored.responses, []);
     }
 }
