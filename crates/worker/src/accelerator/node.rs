@@ -21,7 +21,7 @@ use flow::table_backend::TableBackend;
 use offload::channel::{self, Channel, ChannelConfig, ConfigFault, MAX_MTU, Random, Role};
 use offload::exception::{Class, MAX_HOPS, Marker, Reason, ReplayWindow, Send, Through};
 use offload::in_band::{Agent, greeting};
-use packet::PacketBuf;
+use packet::{Addrs, PacketBuf};
 
 pub use self::config::{NodeConfig, NodeError};
 use self::frames::{Envelope, HostFrame, Said};
@@ -561,7 +561,13 @@ impl<I: Io> HostLink<I> {
             self.stats.too_many_hops += 1;
             return None;
         }
-        let header = frames::header_of(&exception, self.agent.channel().config().channel, now);
+        let (channel, engine) = (
+            self.agent.channel().config().channel,
+            self.agent.backend().tables().engine(),
+        );
+        let ingress = exception.packet.ingress();
+        let ends_tunnels = |vlan, addrs: &Addrs| engine.ends_tunnels((ingress, vlan), addrs);
+        let header = frames::header_of(&exception, channel, now, ends_tunnels);
         let Some(envelope) = envelope else {
             self.stats.lost[header.class as usize] += 1;
             return None;

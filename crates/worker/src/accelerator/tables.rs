@@ -10,7 +10,8 @@ use flow::{
     SessionIndex, Verdict,
 };
 use offload::exception::Reason;
-use packet::MacAddr;
+use packet::eth::Vlan;
+use packet::{Addrs, MacAddr};
 use rules::classifier::Key;
 use rules::network::Network;
 use transport::lag::LagShare;
@@ -229,6 +230,14 @@ impl<I: Io> Engine<I> {
     /// Whether this is the number of a port to the network.
     pub fn is_of_network(&self, port: PortId) -> bool {
         usize::from(port.0) < self.ports.io.ports() && port != self.config.host_port
+    }
+
+    /// Whether GTP-U tunnels end at the destination of a packet that came in by a port and VLAN.
+    pub(super) fn ends_tunnels(&self, (port, vlan): (PortId, Option<Vlan>), addrs: &Addrs) -> bool {
+        let ingress = self.tables.interfaces.find(port, vlan);
+        ingress
+            .and_then(|ingress| ingress.local(addrs))
+            .is_some_and(|local| local.gtpu)
     }
 
     /// The session blocks, to read.

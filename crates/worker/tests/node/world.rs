@@ -40,6 +40,11 @@ pub fn mac(port: PortId) -> MacAddr {
     MacAddr([2, 0, 0, 0, 1, port.0 as u8])
 }
 
+/// A frame for the node.
+pub fn to(port: PortId, ether_type: [u8; 2], packet: &[u8]) -> Vec<u8> {
+    [&mac(port).0[..], &[2, 0, 0, 0, 8, 8], &ether_type, packet].concat()
+}
+
 /// An uplink packet from this port of the UE.
 pub fn user_packet(source_port: u16) -> Vec<u8> {
     UserPacket::udp(UE, REMOTE, source_port, 53).bytes()
@@ -465,6 +470,11 @@ impl World {
     }
 
     /// The frames that left by N6.
+    pub fn arrive_by(&mut self, port: PortId, frame: &[u8]) {
+        let queue = self.wires.to(WorkerId(0), port);
+        queue.push(MemBuf::new(frame)).expect("there is room");
+    }
+
     pub fn sent(&self) -> Vec<Vec<u8>> {
         let next = || self.wires.from(CORE).pop();
         std::iter::from_fn(next)
