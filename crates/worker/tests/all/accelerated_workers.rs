@@ -582,7 +582,7 @@ fn what_one_worker_has_sent_is_not_taken_as_anothers() {
 }
 
 #[test]
-fn when_a_worker_is_not_heard_of_all_sessions_are_at_home_and_leave_again() {
+fn when_a_worker_is_not_heard_of_its_sessions_are_at_home_and_leave_again() {
     let mut team = Team::new(2, Lossy::None);
     let mut number = 0;
     let mut round = |team: &mut Team| {
@@ -608,9 +608,12 @@ fn when_a_worker_is_not_heard_of_all_sessions_are_at_home_and_leave_again() {
         team.step();
     }
     assert_eq!(
-        team.hosts[0].offload_stats().lost,
-        3,
-        "what is shared has one life"
+        (
+            team.hosts[0].offload_stats().lost,
+            team.hosts[0].offload_stats().away
+        ),
+        (0, 3),
+        "the first one's stay away"
     );
     second.poll(team.now);
     team.hosts.push(second);
@@ -620,7 +623,7 @@ fn when_a_worker_is_not_heard_of_all_sessions_are_at_home_and_leave_again() {
     team.take();
     (0..4).for_each(|_| round(&mut team));
     assert_eq!(team.away(), u64::from(UES));
-    assert_eq!(lost(&team), u64::from(UES));
+    assert_eq!(lost(&team), u64::from(UES) - 3);
     assert_eq!(team.take().len(), 4 * UES as usize, "none is lost");
 }
 
