@@ -297,7 +297,7 @@ impl<I: Io> Io for BehindAccelerator<I> {
     fn take_questions(&mut self, out: &mut Batch<I::Buf>, asked: &mut Vec<Asked>) {
         asked.clear();
         while !out.is_full()
-            && let Some((question, packet)) = self.questions.pop_front()
+            && let Some((question, packet)) = self.questions.pop()
         {
             asked.push(question);
             let _ = out.push(packet);

@@ -136,6 +136,7 @@ impl<I: Io> Engine<I> {
                     packets: config.asked_packets,
                     packets_per_key: config.asked_packets_per_key,
                     time: config.asking_time,
+                    ports: (ports, config.host_port),
                 }),
                 is_answering: false,
                 excepted: Vec::with_capacity(2 * crate::BURST),

@@ -1,12 +1,12 @@
-//! What comes by the port towards an accelerator: frames of channels, and packets, questions and markers, which wait for
-//! their worker.
+//! What comes by the port towards an accelerator: frames of channels, and packets, questions and markers, which wait
+//! for their worker.
 
 use flow::{Bucket, Nanos, PortId, WorkerId};
 use offload::channel::{self, Discard};
 use offload::exception::{self, Class, Exception, FromAccelerator, Marker, Question, Steered};
 use packet::PacketBuf;
 
-use super::state::{Awaited, BehindAccelerator, QUESTIONS, WAITING};
+use super::state::{Awaited, BehindAccelerator, WAITING};
 use crate::io::exchange::{Asked, Exchange};
 use crate::io::link_ends::Passed;
 use crate::io::{Io, PacketMetadata};
@@ -103,10 +103,8 @@ impl<I: Io> BehindAccelerator<I> {
             Passed::Exception(class, exchange, buf) => self.have_wait(class, exchange, buf),
             Passed::Question(asked, packet) => {
                 self.stats.questions += 1;
-                match self.questions.len() < QUESTIONS {
-                    true => self.questions.push_back((asked, packet)),
-                    false => self.stats.questions_lost += 1,
-                }
+                let is_in = self.questions.push(self.place_behind(&packet), asked, packet);
+                self.stats.questions_lost += u64::from(!is_in);
             }
             Passed::Marker(number) => {
                 let before = self.waiting.iter().map(|waiting| waiting.came).collect();
@@ -191,7 +189,7 @@ impl<I: Io> BehindAccelerator<I> {
 
     /// A packet of one of the accelerator's ports waits until the worker takes it, if there is room.
     fn have_wait(&mut self, class: Class, exchange: Exchange, mut buf: I::Buf) {
-        let number = buf.ingress().index().wrapping_sub(self.inner.ports());
+        let number = self.place_behind(&buf);
         let waiting = self.waiting.get_mut(number);
         let room = class as usize;
         let Some(waiting) = waiting.filter(|waiting| waiting.by_class[room] < WAITING[room]) else {

@@ -7,16 +7,14 @@ use offload::exception::{AnswersWriter, Class};
 use offload::in_band::InBand;
 
 use crate::Batch;
-use crate::io::Io;
 use crate::io::accelerator_port::AcceleratorPort;
 use crate::io::accelerator_port_stats::AcceleratorPortStats;
-use crate::io::exchange::Asked;
 use crate::io::link_ends::{LinkEnds, Passed, Sorting};
+use crate::io::waiting_questions::WaitingQuestions;
+use crate::io::{Io, PacketMetadata};
 
 /// Packets of a port that wait for the worker, by [`Class`]: each has room of its own, whatever there is of the others.
 pub(super) const WAITING: [usize; 3] = [128, 128, 512];
-/// Questions that wait for the worker.
-pub(super) const QUESTIONS: usize = 1_024;
 
 /// A marker that is to be sent back when what came before it has been.
 pub(super) struct Awaited {
@@ -47,7 +45,7 @@ pub struct BehindAccelerator<I: Io> {
     /// Of packets that go back with their flow, in this contact.
     pub(super) counter: u64,
     pub(super) frame: Vec<u8>,
-    pub(super) questions: VecDeque<(Asked, I::Buf)>,
+    pub(super) questions: WaitingQuestions<I::Buf>,
     pub(super) answers: AnswersWriter,
     pub(super) ends: LinkEnds<I::Buf>,
     /// Of several workers at the first one: packets, questions and markers in the order in which they came.
@@ -73,6 +71,7 @@ impl<I: Io> BehindAccelerator<I> {
         };
         Self {
             waiting: (0..config.ports).map(queue).collect(),
+            questions: WaitingQuestions::new(config.ports.into()),
             inner,
             config,
             host,
@@ -81,7 +80,6 @@ impl<I: Io> BehindAccelerator<I> {
             to_send: Batch::new(),
             counter: 0,
             frame: Vec::new(),
-            questions: VecDeque::with_capacity(QUESTIONS),
             answers: AnswersWriter::default(),
             ends: LinkEnds::alone(),
             unsorted: VecDeque::new(),
@@ -124,5 +122,10 @@ impl<I: Io> BehindAccelerator<I> {
 
     pub(super) fn channel(&self) -> u8 {
         self.host.channel().config().channel
+    }
+
+    /// The place, among the ports behind the accelerator, of the one that a packet came in by.
+    pub(super) fn place_behind(&self, packet: &I::Buf) -> usize {
+        packet.ingress().index().wrapping_sub(self.inner.ports())
     }
 }
