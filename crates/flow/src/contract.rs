@@ -225,6 +225,12 @@ pub trait Backend {
 
 /// A backend that several drive, each with sessions of its own.
 pub trait SharedBackend: Backend {
+    /// How many they are from now on: none takes all of the room for flows. One, until this is said.
+    fn share_among(&mut self, sharers: usize);
+
+    /// A session without flows is one of theirs, by number.
+    fn assign(&mut self, session: SessionIndex, sharer: usize);
+
     /// Who has given these sessions is gone: so are they at once, with what was asked of them and not carried out, to
     /// which no reply is given. Nothing more is reported of them. All else stays.
     fn end_sessions(&mut self, sessions: &HashSet<SessionIndex>);

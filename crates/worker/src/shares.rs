@@ -28,6 +28,11 @@ impl Shares {
         }
     }
 
+    /// How many share it.
+    pub const fn sharers(&self) -> usize {
+        self.held.len()
+    }
+
     /// Takes room for one; whether there is some. Sharers beyond the last one share its part.
     pub fn take(&mut self, sharer: usize) -> bool {
         let has = self.has_room(sharer);

@@ -8,6 +8,14 @@ use crate::SessionIndex;
 use crate::contract::{Notice, ObjectId, Request, SharedBackend, Subject};
 
 impl<T: BackendTables> SharedBackend for TableBackend<T> {
+    fn share_among(&mut self, sharers: usize) {
+        self.tables.share_among(sharers);
+    }
+
+    fn assign(&mut self, session: SessionIndex, sharer: usize) {
+        self.tables.assign(session, sharer);
+    }
+
     fn end_sessions(&mut self, sessions: &HashSet<SessionIndex>) {
         let is_about_one = |request: &Request| matches!(request.subject, Subject::Session(session) if sessions.contains(&session));
         self.requests.retain(|request| !is_about_one(request));

@@ -91,6 +91,12 @@ pub trait BackendTables {
         UrrCount::default()
     }
 
+    /// How many share the room for flows.
+    fn share_among(&mut self, _sharers: usize) {}
+
+    /// Flows of a session are one's of those that share the room.
+    fn assign(&mut self, _: SessionIndex, _sharer: usize) {}
+
     /// All that waits is lost, and no session has queues: the state is lost.
     fn lose_queues(&mut self, _now: Nanos) {}
 }

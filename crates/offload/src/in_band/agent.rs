@@ -272,6 +272,7 @@ impl<B: SharedBackend> Agent<B> {
             self.end_others(place, (boot, has), now);
         }
         self.used = has;
+        self.backend.share_among(has);
         if !self.is_served() {
             self.lose_state(now);
         }
@@ -425,6 +426,7 @@ impl<B: SharedBackend> Agent<B> {
             None => {
                 if takes {
                     self.ownership.give(session, place);
+                    self.backend.assign(session, place);
                 }
                 None
             }

@@ -104,7 +104,7 @@ impl<I: Io> Engine<I> {
             blocks: Blocks::new(config.max_sessions, Blocks::TYPICAL_LINES_WITH_COUNTER)?
                 .with_contents(config.max_sessions, config.content_counters)?,
             flows: Flows::new(capacity, config.seed)?,
-            flow_counts: FlowCounts::new(config.max_sessions),
+            flow_counts: FlowCounts::new(config.max_sessions, [config.max_flows_v4, config.max_flows_v6]),
             apply_rules: ApplyRulesState::new(
                 (config.shared_meters, &config.network),
                 PacketRates::new(0, 0),
