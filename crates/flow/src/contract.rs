@@ -52,6 +52,8 @@ mod objects;
 mod queues;
 mod refusal;
 
+use std::collections::HashSet;
+
 use crate::meter::MeterState;
 use crate::{ContentUsage, Direction, Nanos, OpId, SessionIndex, UrrCount};
 
@@ -185,6 +187,19 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Whose it is; `None` of what is no session's.
+    pub const fn session(&self) -> Option<SessionIndex> {
+        match self {
+            Self::Aged { session, .. }
+            | Self::Watermark { session, .. }
+            | Self::Limit { session, .. }
+            | Self::Counts { session, .. } => Some(*session),
+            Self::Miss { .. } | Self::Links { .. } | Self::Unreachable | Self::BackendReset { .. } => None,
+        }
+    }
+}
+
 /// How a backend is driven. It does nothing by itself: all happens within these calls.
 pub trait Backend {
     /// What it can do.
@@ -206,6 +221,19 @@ pub trait Backend {
 
     /// Makes it lose its state, as a failure of it would.
     fn reset(&mut self);
+}
+
+/// A backend that several drive, each with sessions of its own.
+pub trait SharedBackend: Backend {
+    /// How many they are from now on: none takes all of the room for flows. One, until this is said.
+    fn share_among(&mut self, sharers: usize);
+
+    /// A session without flows is one of theirs, by number.
+    fn assign(&mut self, session: SessionIndex, sharer: usize);
+
+    /// Who has given these sessions is gone: so are they at once, with what was asked of them and not carried out, to
+    /// which no reply is given. Nothing more is reported of them. All else stays.
+    fn end_sessions(&mut self, sessions: &HashSet<SessionIndex>);
 }
 
 /// A backend whose packet path is at hand: for the suite that holds it to its promises.

@@ -5,6 +5,8 @@
 
 mod session;
 mod sessions;
+mod shared;
+mod tables;
 
 use core::fmt;
 use core::time::Duration;
@@ -13,14 +15,15 @@ use std::collections::{HashMap, VecDeque};
 pub use self::session::entry_of;
 use self::session::{Session, at, names, refusal, set};
 use self::sessions::SessionTable;
+pub use self::tables::BackendTables;
 use crate::contract::{
     Actions, AnyKey, Backend, Capabilities, CounterKind, Epoch, Event, Flow, FlowOp, Notice, Object,
     ObjectId, Outcome, QueueTokens, Queues, Refusal, Reply, Request, Subject,
 };
 use crate::meter::SharedId;
 use crate::{
-    BlockImage, Blocks, Bounds, Counted, Direction, FlowEntry, Flows, Forward, Installed, Mark, Nanos,
-    ReplaceMap, SessionBlock, SessionIndex, UrrCount, Weight,
+    BlockImage, Bounds, Counted, Direction, Flows, Forward, Mark, Nanos, ReplaceMap, SessionBlock,
+    SessionIndex, UrrCount, Weight,
 };
 
 /// The least time for the report of one session's counters: 50,000 a second, which take some hundredths of a core.
@@ -29,97 +32,6 @@ const REPORT: Duration = Duration::from_micros(20);
 const REPORTS_AT_ONCE: u64 = 1024;
 /// Notices that wait to be fetched while misses and aged flows still become others.
 const MOST_NOTICES: usize = 1024;
-
-/// Flow tables and session blocks, as requests change them.
-pub trait BackendTables {
-    /// The session blocks.
-    fn blocks(&self) -> &Blocks;
-
-    /// The same, to change.
-    fn blocks_mut(&mut self) -> &mut Blocks;
-
-    /// The session that a key leads to.
-    fn owner(&self, key: &AnyKey) -> Option<SessionIndex>;
-
-    /// Adds a flow of a session, or changes the one of its key: its entry, whose extension means nothing.
-    ///
-    /// # Errors
-    /// [`Refusal::Exists`] where the key leads to another session; [`Refusal::Full`], [`Refusal::Unsupported`].
-    fn put(
-        &mut self,
-        session: SessionIndex,
-        flow: &Flow,
-        entry: &FlowEntry<AnyKey>,
-        now: Nanos,
-    ) -> Result<(), Refusal>;
-
-    /// Whether a session has a flow that `is_it`, by all that a [`Flow`] has but its content and generation, which
-    /// tables need not keep.
-    fn any_flow(&self, session: SessionIndex, is_it: &dyn Fn(&Flow) -> bool) -> bool;
-
-    /// The block of a session, which was `old`, is another from now on. Its flows continue.
-    fn moved(&mut self, session: SessionIndex, old: Installed, installed: Installed);
-
-    /// Removes the flow of a key, if the session has it.
-    fn remove(&mut self, session: SessionIndex, key: &AnyKey, now: Nanos);
-
-    /// Removes all flows of a session, whose block may have another generation after that.
-    fn remove_all(&mut self, session: SessionIndex, installed: Installed, now: Nanos) -> Installed;
-
-    /// Removes some entries that have idled for too long, and passes on whose they were.
-    fn age(&mut self, now: Nanos, aged: &mut Vec<(AnyKey, SessionIndex)>);
-
-    /// An object of the node comes, changes or goes (`None`).
-    ///
-    /// # Errors
-    /// [`Refusal::Unsupported`]; then it stays as it was.
-    fn change_node(&mut self, id: ObjectId, object: Option<&Object>) -> Result<(), Refusal>;
-
-    /// Objects of the node that were changed before are what packets meet, from now on: a fence of the node is answered
-    /// then.
-    fn fence_node(&mut self) {}
-
-    /// The octets that packets wanted to pass of a shared meter since this was asked last, by [`Direction`].
-    fn take_demand(&mut self, id: SharedId) -> [u64; 2];
-
-    /// A session gets queues in a direction, or others; what waits stays where they are the same but for their rates,
-    /// and leaves at once where they are not.
-    ///
-    /// # Errors
-    /// [`Refusal::Missing`] for a class or a shared node that is not there, [`Refusal::Full`],
-    /// [`Refusal::Unsupported`]; then all stays as it was.
-    fn put_queues(
-        &mut self,
-        _: SessionIndex,
-        _: Direction,
-        _: &Queues,
-        _: Option<&QueueTokens>,
-        _now: Nanos,
-    ) -> Result<(), Refusal> {
-        Err(Refusal::Unsupported)
-    }
-
-    /// A session has no queues in a direction any more: what waits leaves at once. What is left of their rates then.
-    fn remove_queues(&mut self, _: SessionIndex, _: Direction, _now: Nanos) -> QueueTokens {
-        QueueTokens::default()
-    }
-
-    /// What is left of the rates of a session's queues.
-    fn queue_tokens(&self, _: SessionIndex, _: Direction, _now: Nanos) -> QueueTokens {
-        QueueTokens::default()
-    }
-
-    /// All that waits of a session leaves at once, in order.
-    fn empty_queues(&mut self, _: SessionIndex, _now: Nanos) {}
-
-    /// What packets that wait have counted in a counter of a session.
-    fn waiting(&self, _: SessionIndex, _counter: u8) -> UrrCount {
-        UrrCount::default()
-    }
-
-    /// All that waits is lost, and no session has queues: the state is lost.
-    fn lose_queues(&mut self, _now: Nanos) {}
-}
 
 /// What counters say.
 trait Leaving: BackendTables {

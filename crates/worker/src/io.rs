@@ -11,6 +11,7 @@ mod exchange;
 mod link_ends;
 pub mod mem;
 mod parcels;
+mod waiting_questions;
 
 use flow::contract::Flow;
 use flow::{Bucket, Nanos, PortId, SessionIndex, WorkerId};

@@ -31,6 +31,7 @@ mod offload;
 #[cfg(feature = "dpdk")]
 mod over_dpdk;
 mod sessions;
+mod shares;
 mod slow_path;
 mod stats;
 mod trace;

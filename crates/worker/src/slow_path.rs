@@ -111,7 +111,7 @@ impl Tables<'_> {
         if shape != Some(descriptor.shape)
             && let Some(RemovedFlow { block, generation }) = self.flows.remove(packet, descriptor)
         {
-            self.sessions.forget(block, generation);
+            self.sessions.forget(descriptor.family, block, generation);
         }
     }
 }

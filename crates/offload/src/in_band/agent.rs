@@ -2,16 +2,19 @@
 //!
 //! A host has a channel for each of its workers, and says by the first one how many: the others wait until then. What
 //! they give is in one backend. A session is the channel's that gave its first object, until it is removed there;
-//! objects of the node are those of all channels, which say the same. All of it has one life: when the contact of one
-//! channel ends, all of it is gone, and that is said to the others.
+//! objects of the node are those of all channels, which say the same. When the contact of a channel ends, its sessions
+//! are gone, and those of the others stay; with the last contact all is gone.
 
 use std::collections::VecDeque;
 
 use flow::Nanos;
-use flow::contract::{Backend, Event, FlowOp, Notice, ObjectId, Refusal, Reply, Request, Subject};
+use flow::contract::{
+    Backend, Event, FlowOp, Notice, ObjectId, Refusal, Reply, Request, SharedBackend, Subject,
+};
 use flow::{OpId, SessionIndex};
 
 use super::ownership::Ownership;
+use super::said_of_node::SaidOfNode;
 use super::unanswered::{Asked, Unanswered};
 use crate::channel::{self, Channel};
 use crate::codec::{self, CodecError, HostCapabilities, Message};
@@ -71,6 +74,7 @@ pub struct Agent<B> {
     backend: B,
     unanswered: Unanswered,
     ownership: Ownership,
+    said_of_node: SaidOfNode,
     /// Ports without a link, a bit each.
     links_down: u64,
     stats: AgentStats,
@@ -86,7 +90,7 @@ pub fn greeting(backend: &impl Backend) -> Result<Vec<u8>, CodecError> {
     Ok(greeting)
 }
 
-impl<B: Backend> Agent<B> {
+impl<B: SharedBackend> Agent<B> {
     /// An agent for the host that makes contact over the channel.
     pub fn new(channel: Channel, backend: B) -> Self {
         Self {
@@ -96,6 +100,7 @@ impl<B: Backend> Agent<B> {
             backend,
             unanswered: Unanswered::default(),
             ownership: Ownership::default(),
+            said_of_node: SaidOfNode::default(),
             links_down: 0,
             stats: AgentStats::default(),
         }
@@ -263,18 +268,11 @@ impl<B: Backend> Agent<B> {
             0 if is_there => usize::from(self.channels[place].host.channels()).min(self.channels.len()),
             _ => self.used,
         };
-        for (other, served) in self.channels.iter_mut().enumerate() {
-            // Where another process is the host, or one with fewer channels, there is none at the other end any more.
-            let is_another = served.channel.peer_boot().is_some_and(|other| other != boot);
-            if is_there && other != place && (is_another || other >= has) {
-                served.channel.disconnect(now);
-            }
-        }
-        while self.used > has {
-            self.used -= 1;
-            self.take_events(self.used, now);
+        if is_there {
+            self.end_others(place, (boot, has), now);
         }
         self.used = has;
+        self.backend.share_among(has);
         if !self.is_served() {
             self.lose_state(now);
         }
@@ -288,21 +286,51 @@ impl<B: Backend> Agent<B> {
         self.tell_reset(place);
     }
 
-    /// A worker of the host is gone. No packet passes by what it has given: who would count it? What it shares with
-    /// others has one life.
+    /// There is contact by the channel at a place with a process of this boot, which `has` that number of channels:
+    /// another process, and channels beyond these, are not there any more.
+    fn end_others(&mut self, place: usize, (boot, has): (u64, usize), now: Nanos) {
+        for (other, served) in self.channels.iter_mut().enumerate() {
+            let is_another = served.channel.peer_boot().is_some_and(|other| other != boot);
+            if other != place && (is_another || other >= has) {
+                served.channel.disconnect(now);
+            }
+        }
+        // Nothing is there of those that have ended when this one learns what is.
+        for other in (0..self.used).filter(|other| *other != place) {
+            if !self.channels[other].channel.is_up() {
+                self.take_events(other, now);
+            }
+        }
+    }
+
+    /// A worker of the host is gone. No packet passes by what it has given: who would count it? Where it was the last
+    /// one, nothing stays.
     fn end(&mut self, place: usize, now: Nanos) {
         let served = &mut self.channels[place];
         if !std::mem::take(&mut served.is_served) {
             return;
         }
         served.waiting.clear();
-        self.unanswered.forget(place);
-        self.lose_state(now);
-        for other in 0..self.used {
-            if self.is_served_by(other) {
-                self.tell_reset(other);
-            }
+        if !self.is_served() {
+            self.unanswered.forget(place);
+            return self.lose_state(now);
         }
+        self.backend.end_sessions(&self.ownership.end_all_of(place));
+        for id in self.said_of_node.end(place) {
+            let asked = Asked {
+                place,
+                id: OpId(0),
+                ends: None,
+            };
+            let request = Request {
+                id: OpId(self.unanswered.add(asked)),
+                epoch: self.backend.epoch(),
+                subject: Subject::Node,
+                op: FlowOp::Remove(id),
+            };
+            self.backend.submit(request);
+        }
+        self.unanswered.forget(place);
     }
 
     fn tell_reset(&mut self, place: usize) {
@@ -312,6 +340,7 @@ impl<B: Backend> Agent<B> {
 
     fn lose_state(&mut self, now: Nanos) {
         self.ownership.clear();
+        self.said_of_node.clear();
         self.backend.reset();
         // Requests that were not carried out are refused now. Of events there are none but of what is gone.
         while let Some(notice) = self.backend.poll(now) {
@@ -358,8 +387,23 @@ impl<B: Backend> Agent<B> {
             id: request.id,
             ends: ended_by(&request),
         };
+        self.note_of_node(place, &request);
         request.id = OpId(self.unanswered.add(asked));
         self.backend.submit(request);
+    }
+
+    /// Notes which objects of the node there are by which channels, where the host has several.
+    fn note_of_node(&mut self, place: usize, request: &Request) {
+        if self.used == 1 || request.subject != Subject::Node || request.epoch != self.backend.epoch() {
+            return;
+        }
+        match &request.op {
+            FlowOp::Install(object) | FlowOp::Update(object) | FlowOp::Put(object) => {
+                self.said_of_node.give(object.id(), place);
+            }
+            FlowOp::Remove(id) => self.said_of_node.remove(*id),
+            FlowOp::Query(_) | FlowOp::Fence => {}
+        }
     }
 
     /// Why a request is not carried out that is about a session of another channel. What gives the first object of a
@@ -382,6 +426,7 @@ impl<B: Backend> Agent<B> {
             None => {
                 if takes {
                     self.ownership.give(session, place);
+                    self.backend.assign(session, place);
                 }
                 None
             }
@@ -395,9 +440,10 @@ impl<B: Backend> Agent<B> {
         };
         if matches!(event, Event::BackendReset { .. }) {
             self.ownership.clear();
+            self.said_of_node.clear();
         }
         let is_one = self.used == 1;
-        let owner = session_of(&event).map(|session| match is_one {
+        let owner = event.session().map(|session| match is_one {
             true => Some(0),
             false => self.ownership.of(session),
         });
@@ -479,16 +525,5 @@ fn ended_by(request: &Request) -> Option<SessionIndex> {
     match (request.subject, &request.op) {
         (Subject::Session(session), FlowOp::Remove(ObjectId::Session)) => Some(session),
         _ => None,
-    }
-}
-
-/// Whose event it is.
-const fn session_of(event: &Event) -> Option<SessionIndex> {
-    match event {
-        Event::Aged { session, .. }
-        | Event::Watermark { session, .. }
-        | Event::Limit { session, .. }
-        | Event::Counts { session, .. } => Some(*session),
-        Event::Miss { .. } | Event::Links { .. } | Event::Unreachable | Event::BackendReset { .. } => None,
     }
 }

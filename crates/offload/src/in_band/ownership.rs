@@ -1,6 +1,6 @@
 //! Which channel sessions are of.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use flow::SessionIndex;
 
@@ -41,6 +41,15 @@ impl Ownership {
         }
     }
 
+    /// A channel is gone: the sessions that it had, which no channel has now.
+    pub fn end_all_of(&mut self, place: usize) -> HashSet<SessionIndex> {
+        if let Some(held) = self.held.get_mut(place) {
+            *held = 0;
+        }
+        let of_it = self.owners.extract_if(|_, owner| usize::from(*owner) == place);
+        of_it.map(|(session, _)| session).collect()
+    }
+
     /// All sessions are gone.
     pub fn clear(&mut self) {
         self.owners.clear();
@@ -66,6 +75,10 @@ mod tests {
         assert_eq!((ownership.of(one), ownership.sessions_of(1)), (Some(1), 1));
         ownership.end(one, 1);
         assert_eq!((ownership.of(one), ownership.sessions_of(1)), (None, 0));
+        ownership.give(one, 2);
+        assert_eq!(ownership.end_all_of(2), HashSet::from([one]));
+        assert_eq!((ownership.of(one), ownership.of(other)), (None, Some(0)));
+        assert_eq!([0, 2].map(|place| ownership.sessions_of(place)), [1, 0]);
         ownership.give(one, 2);
         ownership.clear();
         assert_eq!((ownership.of(other), ownership.sessions_of(2)), (None, 0));

@@ -1,5 +1,5 @@
 //! A host with several workers: a channel for each, one backend. It keeps the contract by whichever channel a session
-//! is driven, and what workers share of the accelerator has one life.
+//! is driven, and what one worker has given ends with its contact.
 
 mod world;
 
@@ -140,19 +140,20 @@ fn what_is_refused_leaves_no_session_behind() {
     assert_eq!(give(&mut world, 1, ONE, 1), [DONE, DONE, DONE]);
 }
 
+fn route(instance: u16) -> Object {
+    Object::Route(flow::contract::Route {
+        prefix: flow::contract::RoutePrefix {
+            vrf: flow::VrfId(1),
+            prefix: [10, 1, 0, 0].into(),
+            length: 16,
+        },
+        target: flow::contract::RouteTarget::Link(InstanceId(instance)),
+    })
+}
+
 #[test]
 fn all_channels_say_the_same_of_the_node_and_the_last_word_counts() {
     let mut world = Channels::new(2, 5, Faults::LOSSY);
-    let route = |instance| {
-        Object::Route(flow::contract::Route {
-            prefix: flow::contract::RoutePrefix {
-                vrf: flow::VrfId(1),
-                prefix: [10, 1, 0, 0].into(),
-                length: 16,
-            },
-            target: flow::contract::RouteTarget::Link(InstanceId(instance)),
-        })
-    };
     let id = route(1).id();
     for place in [0, 1, 0] {
         assert_eq!(world.ask(place, Subject::Node, FlowOp::Put(route(1))), DONE);
@@ -182,35 +183,100 @@ fn events(world: &mut Channels, steps: usize) -> Vec<Vec<Event>> {
 }
 
 #[test]
-fn when_one_contact_ends_all_is_gone_and_the_others_are_told() {
+fn when_one_contact_ends_its_sessions_are_gone_and_the_others_go_on() {
     for seed in 0..10 {
         let mut world = Channels::new(3, seed, Faults::LOSSY);
         assert_eq!(give(&mut world, 0, ONE, 1), [DONE, DONE, DONE]);
         assert_eq!(give(&mut world, 2, OTHER, 2), [DONE, DONE, DONE]);
         assert!(passes(&mut world, 1) && passes(&mut world, 2));
-        let before = world.epoch();
+        let epoch = world.epoch();
         world.is_cut[2] = true;
         let said = events(&mut world, 1_200);
-        let after = world.epoch();
-        assert_ne!(before, after);
-        let reset = [Event::BackendReset { epoch: after }];
-        assert_eq!(
-            (&said[0][..], &said[1][..]),
-            (&reset[..], &reset[..]),
-            "seed {seed}"
-        );
+        assert_eq!(world.epoch(), epoch, "seed {seed}");
+        assert_eq!((&said[0][..], &said[1][..]), (&[][..], &[][..]), "seed {seed}");
         assert_eq!(said[2], [Event::Unreachable], "seed {seed}");
-        assert!(!passes(&mut world, 1) && !passes(&mut world, 2));
-        assert!(!world.agent.owns(0, ONE));
+        assert!(passes(&mut world, 1) && !passes(&mut world, 2), "seed {seed}");
+        assert!(world.agent.owns(0, ONE) && !world.agent.owns(2, OTHER));
+        assert_eq!([0, 2].map(|place| world.agent.sessions_by(place)), [1, 0]);
+        // Another worker may have its sessions at once.
+        assert_eq!(give(&mut world, 1, OTHER, 2), [DONE, DONE, DONE]);
         world.is_cut[2] = false;
         world.settle_contact();
-        assert_eq!(
-            world.epoch(),
-            after,
-            "what the others have given since then stays"
-        );
-        assert_eq!(give(&mut world, 1, OTHER, 2), [DONE, DONE, DONE]);
-        assert!(passes(&mut world, 2));
+        assert_eq!(world.epoch(), epoch, "it finds what there is");
+        assert!(passes(&mut world, 1) && passes(&mut world, 2));
+        let counts = world.ask(1, Subject::Session(OTHER), FlowOp::Remove(ObjectId::Session));
+        let Ok(Outcome::Counts(counts)) = counts else {
+            panic!("{counts:?}");
+        };
+        let counted: u64 = counts.iter().map(|(_, count)| count.ul_packets).sum();
+        assert_eq!(counted, 1, "nothing of the first one's counts");
+    }
+}
+
+#[test]
+fn when_all_contacts_have_ended_nothing_is_left() {
+    for seed in 0..10 {
+        let mut world = Channels::new(2, seed, Faults::LOSSY);
+        assert_eq!(give(&mut world, 1, ONE, 1), [DONE, DONE, DONE]);
+        assert_eq!(world.ask(1, Subject::Node, FlowOp::Put(route(3))), DONE);
+        let before = world.epoch();
+        world.is_cut.fill(true);
+        events(&mut world, 1_200);
+        assert!(!passes(&mut world, 1), "seed {seed}");
+        world.is_cut.fill(false);
+        world.settle_contact();
+        assert_ne!(world.epoch(), before, "seed {seed}");
+        let gone = world.ask(0, Subject::Node, FlowOp::Remove(route(3).id()));
+        assert_eq!(gone, Err(Refusal::Missing), "seed {seed}");
+    }
+}
+
+#[test]
+fn what_one_channel_alone_has_said_of_the_node_ends_with_its_contact() {
+    for seed in 0..10 {
+        let mut world = Channels::new(3, seed, Faults::LOSSY);
+        let Object::Route(mut another) = route(1) else {
+            unreachable!()
+        };
+        another.prefix.prefix = [10, 2, 0, 0].into();
+        let another = Object::Route(another);
+        for place in [1, 2] {
+            assert_eq!(world.ask(place, Subject::Node, FlowOp::Put(route(1))), DONE);
+        }
+        assert_eq!(world.ask(2, Subject::Node, FlowOp::Put(another.clone())), DONE);
+        world.is_cut[2] = true;
+        events(&mut world, 1_200);
+        let said = world.ask(0, Subject::Node, FlowOp::Remove(another.id()));
+        assert_eq!(said, Err(Refusal::Missing), "seed {seed}");
+        let said = world.ask(0, Subject::Node, FlowOp::Remove(route(1).id()));
+        assert_eq!(said, DONE, "seed {seed}");
+    }
+}
+
+#[test]
+fn requests_that_a_contact_leaves_behind_change_nothing_that_comes_later() {
+    for seed in 0..20 {
+        let mut world = Channels::new(2, seed, Faults::LOSSY);
+        assert_eq!(give(&mut world, 0, ONE, 1), [DONE, DONE, DONE]);
+        let epoch = world.hosts[1].epoch();
+        for session in 10..40 {
+            for object in objects(session as u8) {
+                world.hosts[1].submit(Request {
+                    id: OpId(1 << 50),
+                    epoch,
+                    subject: Subject::Session(SessionIndex(session)),
+                    op: FlowOp::Put(object),
+                });
+            }
+        }
+        (0..20 + seed * 7).for_each(|_| drop(world.step()));
+        world.hosts[1].channel_mut().disconnect(world.network);
+        (0..1_200).for_each(|_| drop(world.step()));
+        world.settle_contact();
+        assert_eq!(world.agent.sessions_by(1), 0, "seed {seed}");
+        let left: Vec<u8> = (10..40).filter(|last| passes(&mut world, *last)).collect();
+        assert_eq!(left, [], "seed {seed}");
+        assert!(passes(&mut world, 1), "seed {seed}");
     }
 }
 
@@ -219,9 +285,14 @@ fn another_process_takes_the_hosts_place_whole() {
     for seed in 0..10 {
         let mut world = Channels::new(3, seed, Faults::LOSSY);
         assert_eq!(give(&mut world, 1, ONE, 1), [DONE, DONE, DONE]);
+        assert_eq!(world.ask(2, Subject::Node, FlowOp::Put(route(1))), DONE);
+        let before = world.epoch();
         world.restart_host(3);
         world.settle_contact();
         assert!(!passes(&mut world, 1), "seed {seed}");
+        assert_ne!(world.epoch(), before, "seed {seed}");
+        let gone = world.ask(0, Subject::Node, FlowOp::Remove(route(1).id()));
+        assert_eq!(gone, Err(Refusal::Missing), "seed {seed}");
         assert_eq!(give(&mut world, 2, ONE, 1), [DONE, DONE, DONE], "seed {seed}");
         assert!(passes(&mut world, 1));
         // One with fewer workers, and one with more.
@@ -334,10 +405,9 @@ fn a_contact_that_is_over_says_nothing_about_the_others() {
     assert_eq!(world.agent.channels(), 3);
     let served = [0, 1, 2].map(|place| world.agent.is_served_by(place));
     assert_eq!(served, [false, true, true], "theirs continues");
-    assert!(!passes(&mut world, 1), "what is shared has one life");
+    assert!(passes(&mut world, 1), "so do its sessions");
     world.settle_contact();
     assert_eq!(world.agent.channels(), 3);
-    assert_eq!(give(&mut world, 2, ONE, 1), [DONE, DONE, DONE]);
     assert!(passes(&mut world, 1));
 }
 

@@ -13,7 +13,7 @@
 //! There is room for all buckets from the start, so that what finds no room here is remembered, too. Sessions that
 //! share a bucket go whole together; that costs time alone.
 //!
-//! All is bounded: keys, packets, packets of a key, their time.
+//! All is bounded: keys, packets, packets of a key, their time. Of keys and packets no port has all.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -25,6 +25,8 @@ use rules::classifier::Key;
 use crate::accelerator::session_buckets::{BUCKETS, SessionBuckets};
 use crate::accelerator::settling::cut;
 use crate::deferred::packet_store::{PacketList, PacketStore};
+use crate::io::PacketMetadata;
+use crate::shares::Shares;
 
 /// Slots have numbers below this: an answer names one and its turn.
 pub(super) const MOST_KEYS: usize = 1 << 16;
@@ -59,6 +61,16 @@ pub(super) struct AskingLimits {
     pub packets: usize,
     pub packets_per_key: u16,
     pub time: Duration,
+    /// Ports, which share keys and packets, and the one among them that does not: that towards the host.
+    pub ports: (usize, PortId),
+}
+
+impl AskingLimits {
+    /// Which of those that share the room a port is.
+    fn sharer(&self, port: PortId) -> usize {
+        let port = port.with_recirculations(0);
+        port.index() - usize::from(port.0 > self.ports.1.0)
+    }
 }
 
 /// What a question says of a packet, and where in the heads its first octets are.
@@ -87,6 +99,8 @@ struct Pending {
     /// The whole key of the first packet.
     first: Key,
     number: u32,
+    /// By which its first packet came.
+    port: PortId,
     due: Nanos,
     held: PacketList,
     is_live: bool,
@@ -102,6 +116,9 @@ pub(super) struct Asking<B> {
     /// In the order in which questions were asked: their times rise.
     order: VecDeque<(u32, Nanos)>,
     packets: PacketStore<B, ()>,
+    /// Whose keys and packets these are, by port.
+    keys_of: Shares,
+    packets_of: Shares,
     /// Packets whose flow is in the table since they were kept.
     released: PacketList,
     /// By bucket, the marker behind what went whole last.
@@ -141,13 +158,14 @@ pub(super) struct Answered {
     pub first: Key,
 }
 
-impl<B: PacketBuf> Asking<B> {
+impl<B: PacketBuf + PacketMetadata> Asking<B> {
     /// Nothing is kept, until there is a host that answers.
     pub fn new(limits: AskingLimits) -> Self {
         let keys = limits.keys.min(MOST_KEYS);
         let slot = |_| Pending {
             first: Key::V4(Default::default()),
             number: 0,
+            port: PortId(0),
             due: Nanos::ZERO,
             held: PacketList::EMPTY,
             is_live: false,
@@ -160,6 +178,8 @@ impl<B: PacketBuf> Asking<B> {
             by_key: HashMap::with_capacity_and_hasher(keys, Default::default()),
             order: VecDeque::with_capacity(2 * keys),
             packets: PacketStore::new(limits.packets),
+            keys_of: Shares::new(keys, limits.ports.0.saturating_sub(1)),
+            packets_of: Shares::new(limits.packets, limits.ports.0.saturating_sub(1)),
             released: PacketList::EMPTY,
             whole_before: vec![0; if keys > 0 { BUCKETS } else { 0 }].into(),
             buckets: SessionBuckets::default(),
@@ -246,11 +266,9 @@ impl<B: PacketBuf> Asking<B> {
         if !self.is_clear(whole) {
             return None;
         }
-        if self.packets.len() >= self.limits.packets {
-            self.stats.no_room += 1;
-            return None;
-        }
-        let Some(slot) = self.free.pop() else {
+        let sharer = self.limits.sharer(packet.port);
+        let has_room = self.packets_of.has_room(sharer) && self.keys_of.take(sharer);
+        let Some(slot) = has_room.then(|| self.free.pop()).flatten() else {
             self.stats.no_room += 1;
             return None;
         };
@@ -260,6 +278,7 @@ impl<B: PacketBuf> Asking<B> {
         *pending = Pending {
             first: *whole,
             number,
+            port: packet.port,
             due,
             held: PacketList::EMPTY,
             is_live: true,
@@ -289,7 +308,11 @@ impl<B: PacketBuf> Asking<B> {
     pub fn hold(&mut self, slot: u32, packet: B) -> Result<(), B> {
         let most = self.limits.packets_per_key;
         match self.slots.get_mut(slot as usize) {
-            Some(pending) if pending.is_live && pending.held.len() < most => {
+            Some(pending)
+                if pending.is_live
+                    && pending.held.len() < most
+                    && self.packets_of.take(self.limits.sharer(packet.ingress())) =>
+            {
                 self.packets.push(&mut pending.held, packet, ())
             }
             _ => Err(packet),
@@ -337,7 +360,8 @@ impl<B: PacketBuf> Asking<B> {
             .filter(|pending| pending.is_live)?;
         pending.is_live = false;
         let held = std::mem::replace(&mut pending.held, PacketList::EMPTY);
-        let first = pending.first;
+        let (first, port) = (pending.first, pending.port);
+        self.keys_of.vacate(self.limits.sharer(port), 1);
         self.by_key.remove(&cut(&first, KeyFields::TUPLE));
         self.free.push(slot);
         // Answers come in the order of questions, nearly: few turns that are over stay.
@@ -353,7 +377,9 @@ impl<B: PacketBuf> Asking<B> {
 
     /// Takes the first packet of those that were kept.
     pub fn pop(&mut self, held: &mut PacketList) -> Option<B> {
-        Some(self.packets.pop(held)?.0)
+        let packet = self.packets.pop(held)?.0;
+        self.packets_of.vacate(self.limits.sharer(packet.ingress()), 1);
+        Some(packet)
     }
 
     /// A flow is in the table now: what is kept and has its key is [released](Self::pop_released), in order.
@@ -394,7 +420,10 @@ impl<B: PacketBuf> Asking<B> {
 
     /// Takes the next packet that is released.
     pub fn pop_released(&mut self) -> Option<B> {
-        Some(self.packets.pop(&mut self.released)?.0)
+        let mut released = std::mem::replace(&mut self.released, PacketList::EMPTY);
+        let packet = self.pop(&mut released);
+        self.released = released;
+        packet
     }
 
     /// The next slot whose answer has not come in time.

@@ -186,6 +186,14 @@ impl<I: Io> BackendTables for EngineTables<I> {
         self.engine.not_left(session, counter)
     }
 
+    fn share_among(&mut self, sharers: usize) {
+        self.engine.flow_counts_mut().share_among(sharers);
+    }
+
+    fn assign(&mut self, session: SessionIndex, sharer: usize) {
+        self.engine.flow_counts_mut().assign(session, sharer);
+    }
+
     fn lose_queues(&mut self, now: Nanos) {
         self.engine.lose_queues(now);
     }

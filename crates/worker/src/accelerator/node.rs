@@ -21,7 +21,7 @@ use flow::table_backend::TableBackend;
 use offload::channel::{self, Channel, ChannelConfig, ConfigFault, MAX_MTU, Random, Role};
 use offload::exception::{Class, MAX_HOPS, Marker, Reason, ReplayWindow, Send, Through};
 use offload::in_band::{Agent, greeting};
-use packet::PacketBuf;
+use packet::{Addrs, PacketBuf};
 
 pub use self::config::{NodeConfig, NodeError};
 use self::frames::{Envelope, HostFrame, Said};
@@ -399,6 +399,9 @@ impl<I: Io> HostLink<I> {
             self.engine_mut().give_up_asking(now);
             self.engine_mut().give_up_settling();
         }
+        if self.echoed + 1 < self.marker {
+            self.note_echoes(now);
+        }
         let (is_served, host) = (self.agent.is_served(), self.agent.host());
         let is_partial = self.is_partial || is_served && host.is_partial();
         let partial = is_partial.then_some(PartialMode {
@@ -477,9 +480,14 @@ impl<I: Io> HostLink<I> {
             return;
         }
         worker.echoed = number;
+        self.note_echoes(now);
+    }
+
+    /// What all workers in contact have sent back is done, and so it is when one that has not is gone.
+    fn note_echoes(&mut self, now: Nanos) {
         let workers = self.workers.iter().enumerate().take(self.agent.channels());
         let served = workers.filter(|(place, _)| self.agent.is_served_by(*place));
-        let by_all = served.map(|(_, worker)| worker.echoed).min().unwrap_or(number);
+        let by_all = served.map(|(_, worker)| worker.echoed).min().unwrap_or_default();
         if by_all > self.echoed {
             self.echoed = by_all;
             self.stats.echoes += 1;
@@ -561,7 +569,13 @@ impl<I: Io> HostLink<I> {
             self.stats.too_many_hops += 1;
             return None;
         }
-        let header = frames::header_of(&exception, self.agent.channel().config().channel, now);
+        let (channel, engine) = (
+            self.agent.channel().config().channel,
+            self.agent.backend().tables().engine(),
+        );
+        let ingress = exception.packet.ingress();
+        let ends_tunnels = |vlan, addrs: &Addrs| engine.ends_tunnels((ingress, vlan), addrs);
+        let header = frames::header_of(&exception, channel, now, ends_tunnels);
         let Some(envelope) = envelope else {
             self.stats.lost[header.class as usize] += 1;
             return None;
@@ -600,7 +614,7 @@ impl<I: Io> HostLink<I> {
 
 /// Gives a control frame to its channel. What is discarded is counted there; by the first one, where the host has no
 /// such channel.
-fn receive<B: flow::contract::Backend>(agent: &mut Agent<B>, octets: &[u8], now: Nanos) {
+fn receive<B: flow::contract::SharedBackend>(agent: &mut Agent<B>, octets: &[u8], now: Nanos) {
     let number = channel::channel_of(octets);
     let place = number.and_then(|number| agent.place_of(number)).unwrap_or(0);
     if let Some(channel) = agent.channel_at_mut(place) {

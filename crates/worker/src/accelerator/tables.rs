@@ -10,14 +10,15 @@ use flow::{
     SessionIndex, Verdict,
 };
 use offload::exception::Reason;
-use packet::MacAddr;
+use packet::eth::Vlan;
+use packet::{Addrs, MacAddr};
 use rules::classifier::Key;
 use rules::network::Network;
 use transport::lag::LagShare;
 use transport::{AdjacencyChange, Interface, Routes};
 
 use crate::accelerator::engine::Engine;
-use crate::accelerator::flow_accounts::any_key;
+use crate::accelerator::flow_accounts::{FlowCounts, any_key};
 use crate::accelerator::put_error::PutError;
 use crate::accelerator::settling::{GivenFlow, cut};
 use crate::egress::network_tables::NetworkTables;
@@ -178,6 +179,11 @@ impl<I: Io> Engine<I> {
         self.flows.bury(self.flow_counts.take(session));
     }
 
+    /// How many flows each session has, and whose part of the room that is.
+    pub(super) const fn flow_counts_mut(&mut self) -> &mut FlowCounts {
+        &mut self.flow_counts
+    }
+
     /// Changes a next hop. False, and no change, when its slot is beyond the capacity.
     pub fn change_adjacency(&mut self, change: &AdjacencyChange) -> bool {
         let is_known = self.tables.adjacencies.apply(change);
@@ -224,6 +230,14 @@ impl<I: Io> Engine<I> {
     /// How an instance looks like on its link.
     pub fn interface(&self, instance: InstanceId) -> Option<&Interface> {
         Some(&self.tables.interfaces.at(instance)?.interface)
+    }
+
+    /// Whether GTP-U tunnels end at the destination of a packet that came in by a port and VLAN.
+    pub(super) fn ends_tunnels(&self, (port, vlan): (PortId, Option<Vlan>), addrs: &Addrs) -> bool {
+        let ingress = self.tables.interfaces.find(port, vlan);
+        ingress
+            .and_then(|ingress| ingress.local(addrs))
+            .is_some_and(|local| local.gtpu)
     }
 
     /// Whether this is the number of a port to the network.

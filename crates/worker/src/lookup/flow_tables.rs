@@ -134,7 +134,7 @@ struct FamilyFlows<K: FlowKey> {
 /// Whose account of flow entries is kept up, by what the tables tell.
 pub(crate) trait FlowAccounts {
     /// A flow entry is gone: false if it was dead, and so no session's.
-    fn forget(&mut self, block: BlockRef, generation: u32) -> bool;
+    fn forget(&mut self, family: Family, block: BlockRef, generation: u32) -> bool;
 
     /// Asks for what [`forget`](Self::forget) reads of a block.
     fn foresee_forget(&self, _: BlockRef) {}
@@ -146,10 +146,10 @@ pub(crate) trait FlowAccounts {
 /// Who says which entries are written.
 pub(crate) trait Admission: FlowAccounts {
     /// Whether the session may have another entry now; the rates have been charged then.
-    fn may_add(&mut self, session: SessionIndex) -> bool;
+    fn may_add(&mut self, family: Family, session: SessionIndex) -> bool;
 
     /// The session has another entry.
-    fn added(&mut self, session: SessionIndex);
+    fn added(&mut self, family: Family, session: SessionIndex);
 
     /// The table has no room for an entry.
     fn refused(&mut self);
@@ -339,10 +339,10 @@ impl<K: FamilyKey> FamilyFlows<K> {
                 // The packet before has made it, or it is decided anew: no session has more entries now.
                 Some((_, generation)) if generation == entry.verdict.generation => {}
                 Some((block, generation)) => {
-                    *dead -= usize::from(!admission.forget(block, generation)).min(*dead);
-                    admission.added(session);
+                    *dead -= usize::from(!admission.forget(K::FAMILY, block, generation)).min(*dead);
+                    admission.added(K::FAMILY, session);
                 }
-                None if !admission.may_add(session) => {
+                None if !admission.may_add(K::FAMILY, session) => {
                     continue;
                 }
                 None => {}
@@ -350,7 +350,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
             match self.table.put(entry, spot, now) {
                 Ok(_) if old.is_none() => {
                     self.shapes[usize::from(entry.key.scope().is_tunnel())].add(entry.key.fields());
-                    admission.added(session);
+                    admission.added(K::FAMILY, session);
                 }
                 Ok(_) => {}
                 Err(_) => admission.refused(),
@@ -376,7 +376,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
         let mut dead = 0;
         let aged = table.age(now, buckets, |entry| {
             shapes[usize::from(entry.key.scope().is_tunnel())].remove(entry.key.fields());
-            let is_sessions = accounts.forget(entry.verdict.block, entry.verdict.generation);
+            let is_sessions = accounts.forget(K::FAMILY, entry.verdict.block, entry.verdict.generation);
             if is_sessions {
                 accounts.note_aged(entry.key.any(), entry.verdict.block);
             }
@@ -704,14 +704,14 @@ impl Flows {
 
     /// Removes the entry of a key. False when there is none.
     pub fn remove_key(&mut self, key: &Key, accounts: &mut impl FlowAccounts) -> bool {
-        let removed = match key {
-            Key::V4(key) => self.v4.remove(key),
-            Key::V6(key) => self.v6.remove(key),
+        let (family, removed) = match key {
+            Key::V4(key) => (Family::V4, self.v4.remove(key)),
+            Key::V6(key) => (Family::V6, self.v6.remove(key)),
         };
         let Some(RemovedFlow { block, generation }) = removed else {
             return false;
         };
-        self.dead -= usize::from(!accounts.forget(block, generation)).min(self.dead);
+        self.dead -= usize::from(!accounts.forget(family, block, generation)).min(self.dead);
         true
     }
 

@@ -9,6 +9,7 @@ use rules::classifier::{Classifier, Side};
 use rules::image::{SessionChange, SessionImage};
 
 use crate::WorkerConfig;
+use crate::burst::descriptor::Family;
 use crate::lookup::flow_tables::FlowAccounts;
 use crate::sessions::fixed_map::{FixedMap, tunnel_key};
 use crate::sessions::inactivity::InactivityTimers;
@@ -239,7 +240,7 @@ impl Sessions {
 }
 
 impl FlowAccounts for Sessions {
-    fn forget(&mut self, block: BlockRef, generation: u32) -> bool {
+    fn forget(&mut self, _: Family, block: BlockRef, generation: u32) -> bool {
         let is_live = self.blocks.is_live(block, generation, Direction::Uplink);
         let session = self
             .blocks

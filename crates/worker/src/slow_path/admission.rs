@@ -3,6 +3,7 @@
 use flow::{BlockRef, Nanos, SessionIndex, TokenLevel, TokenRate};
 
 use crate::FlowLimits;
+use crate::burst::descriptor::Family;
 use crate::lookup::flow_tables::{Admission, FlowAccounts};
 use crate::sessions::Sessions;
 use crate::stats::Stats;
@@ -43,13 +44,13 @@ pub(crate) struct FlowAdmission<'a> {
 }
 
 impl FlowAccounts for FlowAdmission<'_> {
-    fn forget(&mut self, block: BlockRef, generation: u32) -> bool {
-        self.sessions.forget(block, generation)
+    fn forget(&mut self, family: Family, block: BlockRef, generation: u32) -> bool {
+        self.sessions.forget(family, block, generation)
     }
 }
 
 impl Admission for FlowAdmission<'_> {
-    fn may_add(&mut self, session: SessionIndex) -> bool {
+    fn may_add(&mut self, _: Family, session: SessionIndex) -> bool {
         let Self {
             limits,
             sessions,
@@ -71,7 +72,7 @@ impl Admission for FlowAdmission<'_> {
         false
     }
 
-    fn added(&mut self, session: SessionIndex) {
+    fn added(&mut self, _: Family, session: SessionIndex) {
         self.stats.installed += 1;
         if let Some(account) = self.sessions.account_mut(session) {
             account.flows += 1;

@@ -3,6 +3,7 @@
 
 mod accelerated;
 mod accelerated_queues;
+mod accelerated_room;
 mod accelerated_workers;
 mod accelerator;
 mod accelerator_bounds;

@@ -1,25 +1,15 @@
 //! Partial mode: what comes to the host with each packet, and what it cannot give.
 
 use flow::contract::{FlowOp, Object, Outcome, Refusal, RouteTarget, Subject};
-use flow::{AdjacencyId, Bounds, InstanceId, PortId, WorkerId, bucket};
+use flow::{AdjacencyId, Bounds, InstanceId, bucket};
 use offload::codec::HostCapabilities;
 use offload::exception::{Class, Reason};
 use rules::testing::{UE, UserPacket, tunnelled};
-use worker::mem::MemBuf;
 
 use crate::world::*;
 
 fn steering() -> HostCapabilities {
     HostCapabilities::new(true).with_steered()
-}
-
-fn to(port: PortId, ether_type: [u8; 2], packet: &[u8]) -> Vec<u8> {
-    [&mac(port).0[..], &[2, 0, 0, 0, 8, 8], &ether_type, packet].concat()
-}
-
-fn arrive(world: &mut World, port: PortId, frame: &[u8]) {
-    let queue = world.wires.to(WorkerId(0), port);
-    queue.push(MemBuf::new(frame)).expect("there is room");
 }
 
 /// Either end has it so.
@@ -40,8 +30,8 @@ fn user_packets_come_at_once_with_offsets_hint_class_and_bucket() {
         let checksum = packet::checksum::of(&urgent[14..34]);
         urgent[24..26].copy_from_slice(&checksum.to_be_bytes());
         world.arrive(&uplink(1000));
-        arrive(&mut world, CORE, &downlink);
-        arrive(&mut world, CORE, &urgent);
+        world.arrive_by(CORE, &downlink);
+        world.arrive_by(CORE, &urgent);
         world.arrive(&uplink(1000));
         world.step();
         let taken = std::mem::take(&mut world.steered);
@@ -117,13 +107,34 @@ fn what_is_no_user_packet_has_no_bucket_and_signals_of_a_tunnel_have_its() {
 }
 
 #[test]
+fn what_is_for_port_2152_of_another_node_is_a_user_packet() {
+    for mut world in worlds() {
+        // A UE's own tunnel.
+        let inside = UserPacket::udp(REMOTE, UE, 53, 1000).bytes();
+        let downlink = to(CORE, [8, 0], &tunnelled(UE, TEID, 255, None, &[], &inside));
+        world.arrive_by(CORE, &downlink);
+        world.arrive(&uplink(1000));
+        world.step();
+        let [up, down] = &world.steered[..] else {
+            panic!("two: {:?}", world.steered);
+        };
+        assert_eq!(
+            (down.0.header.user_packet, down.0.header.layer4),
+            (Some(14), Some(34))
+        );
+        assert_eq!(down.0.bucket, bucket::of_ipv4(UE.octets()));
+        assert_eq!(up.0.header.user_packet, Some(14 + 36), "it is in a tunnel");
+    }
+}
+
+#[test]
 fn fragments_say_that_they_are() {
     for mut world in worlds() {
         let mut packet = UserPacket::udp(REMOTE, UE, 53, 1000).bytes();
         (packet[6], packet[10], packet[11]) = (0x20, 0, 0);
         let checksum = packet::checksum::of(&packet[..20]);
         packet[10..12].copy_from_slice(&checksum.to_be_bytes());
-        arrive(&mut world, CORE, &to(CORE, [8, 0], &packet));
+        world.arrive_by(CORE, &to(CORE, [8, 0], &packet));
         world.step();
         let [(steered, _)] = &world.steered[..] else {
             panic!("one: {:?}", world.steered);

@@ -1,12 +1,14 @@
 //! First packets that a node keeps while its host is asked about them.
 
 use std::collections::VecDeque;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use flow::contract::{AnyKey, Flow, FlowOp, Object, ObjectId, Subject};
 use flow::{FlowKey4, KeyFields, LocalId, Scope, SessionIndex};
 use offload::exception::{Answer, Reason};
 use proptest::prelude::*;
+use rules::testing::UserPacket;
 use worker::accelerator::AskingStats;
 
 use crate::world::*;
@@ -210,6 +212,38 @@ fn what_is_kept_is_bounded_and_what_finds_no_room_goes_whole_in_order() {
     assert_eq!(world.whole(), [2]);
     let stats = world.asking();
     assert_eq!((stats.held, stats.keys, stats.no_room), (0, 0, 2));
+}
+
+#[test]
+fn a_flood_by_one_port_leaves_room_for_first_packets_of_others() {
+    let mut world = World::answering(|config| {
+        config.engine.max_asking = 16;
+        config.engine.asked_packets = 32;
+    });
+    world.holds_markers = true;
+    for port in 1..30 {
+        world.arrive(&uplink_numbered(port, port.into()));
+    }
+    world.step();
+    assert_eq!(
+        (world.asked().len(), world.asking().keys),
+        (12, 12),
+        "a quarter is the other's"
+    );
+    for last in 1..6 {
+        world.arrive_by(
+            CORE,
+            &to(
+                CORE,
+                [8, 0],
+                &UserPacket::udp(REMOTE, Ipv4Addr::new(10, 45, 9, last), 53, 1000).bytes(),
+            ),
+        );
+    }
+    world.step();
+    assert_eq!((world.asked().len(), world.asking().keys), (4, 16));
+    world.steps(Duration::from_millis(6));
+    assert_eq!((world.asking().keys, world.asking().held), (0, 0));
 }
 
 #[test]

@@ -40,6 +40,11 @@ pub fn mac(port: PortId) -> MacAddr {
     MacAddr([2, 0, 0, 0, 1, port.0 as u8])
 }
 
+/// A frame for the node.
+pub fn to(port: PortId, ether_type: [u8; 2], packet: &[u8]) -> Vec<u8> {
+    [&mac(port).0[..], &[2, 0, 0, 0, 8, 8], &ether_type, packet].concat()
+}
+
 /// An uplink packet from this port of the UE.
 pub fn user_packet(source_port: u16) -> Vec<u8> {
     UserPacket::udp(UE, REMOTE, source_port, 53).bytes()
@@ -375,7 +380,8 @@ impl World {
                 assert_eq!(questions.channel, 3);
                 for question in questions {
                     let question = question.expect("a question");
-                    assert_eq!((question.port, question.user_packet), (ACCESS, 14 + 36));
+                    let begin = if question.port == ACCESS { 14 + 36 } else { 14 };
+                    assert_eq!(question.user_packet, begin);
                     self.questions.push((question.number, question.head.to_vec()));
                 }
             }
@@ -462,6 +468,11 @@ impl World {
     /// A packet comes in by the access port.
     pub fn arrive(&mut self, frame: &[u8]) {
         let _ = self.wires.to(WorkerId(0), ACCESS).push(MemBuf::new(frame));
+    }
+
+    pub fn arrive_by(&mut self, port: PortId, frame: &[u8]) {
+        let queue = self.wires.to(WorkerId(0), port);
+        queue.push(MemBuf::new(frame)).expect("there is room");
     }
 
     /// The frames that left by N6.

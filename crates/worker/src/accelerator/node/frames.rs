@@ -131,7 +131,8 @@ pub(super) fn strip<B: PacketBuf>(buf: &mut B, begin: usize, length: u16) -> boo
     buf.trim_front(begin) && buf.truncate(length.into())
 }
 
-/// The header of an exception, as far as its packet says something.
+/// The header of an exception, as far as its packet says something. Whether tunnels end at the destination of outer
+/// headers, says `ends_tunnels`: what is sent to port 2152 of another node is a user packet.
 pub(super) fn header_of<B: PacketBuf + PacketMetadata>(
     Exception {
         packet,
@@ -142,13 +143,15 @@ pub(super) fn header_of<B: PacketBuf + PacketMetadata>(
     }: &Exception<B>,
     channel: u8,
     received: Nanos,
+    ends_tunnels: impl FnOnce(Option<Vlan>, &Addrs) -> bool,
 ) -> exception::Exception {
     let (octets, length) = (packet.data(), packet.len() as u16);
-    let found = frame::parse(octets, packet.len(), |_| true).ok();
-    let (tos, vlan) = match &found {
-        Some(Frame::Ip(ip)) => (ip.tuple.tos, ip.vlan),
-        Some(Frame::Gtpu(gtpu)) => (gtpu.outer.tos, gtpu.vlan),
-        _ => (0, L2::parse(octets).ok().and_then(|l2| l2.vlan)),
+    let vlan = L2::parse(octets).ok().and_then(|l2| l2.vlan);
+    let found = frame::parse(octets, packet.len(), |outer| ends_tunnels(vlan, &outer.addrs)).ok();
+    let tos = match &found {
+        Some(Frame::Ip(ip)) => ip.tuple.tos,
+        Some(Frame::Gtpu(gtpu)) => gtpu.outer.tos,
+        _ => 0,
     };
     let user = found.and_then(|found| user_packet(octets, &found));
     let within = |offset: u16, begin: u16| (offset > begin && offset < length).then_some(offset);

@@ -1,0 +1,74 @@
+//! Which channels have given an object of the node, which all of them give.
+
+use std::collections::HashMap;
+
+use flow::contract::ObjectId;
+
+/// Objects that are remembered, at most: more than any node has. Those beyond stay until no channel is in contact.
+const MOST: usize = 1 << 17;
+
+/// The channels by which each object of the node was given, since it came.
+#[derive(Debug, Default)]
+pub struct SaidOfNode {
+    /// A bit for each place, of which there are 64.
+    by: HashMap<ObjectId, u64>,
+}
+
+impl SaidOfNode {
+    /// The channel at a place gives an object.
+    pub fn give(&mut self, id: ObjectId, place: usize) {
+        if self.by.len() < MOST || self.by.contains_key(&id) {
+            *self.by.entry(id).or_default() |= bit(place);
+        }
+    }
+
+    /// One removes it: it is gone for all.
+    pub fn remove(&mut self, id: ObjectId) {
+        self.by.remove(&id);
+    }
+
+    /// The channel at a place is gone: the objects that no other has given, which are gone with it.
+    pub fn end(&mut self, place: usize) -> Vec<ObjectId> {
+        let mut alone = Vec::new();
+        self.by.retain(|id, by| {
+            let others = *by & !bit(place);
+            if others == 0 && *by != 0 {
+                alone.push(*id);
+            }
+            *by = others;
+            others != 0
+        });
+        alone
+    }
+
+    /// All objects are gone.
+    pub fn clear(&mut self) {
+        self.by.clear();
+    }
+}
+
+/// Places beyond the last bit share it: a host has no more channels than that.
+const fn bit(place: usize) -> u64 {
+    1 << if place < 63 { place } else { 63 }
+}
+
+#[cfg(test)]
+mod tests {
+    use flow::AdjacencyId;
+
+    use super::*;
+
+    #[test]
+    fn an_object_is_there_while_one_of_those_is_that_have_given_it() {
+        let mut said = SaidOfNode::default();
+        let [one, other, third] = [1, 2, 3].map(|id| ObjectId::Adjacency(AdjacencyId(id)));
+        for (id, place) in [(one, 0), (one, 63), (other, 0), (third, 1)] {
+            said.give(id, place);
+        }
+        assert_eq!(said.end(0), [other]);
+        assert_eq!(said.end(0), []);
+        said.remove(third);
+        assert_eq!(said.end(1), []);
+        assert_eq!(said.end(63), [one]);
+    }
+}
