@@ -241,7 +241,7 @@ impl<I: Io> Worker<I> {
         }
         let heeds_congestion = !self.ran_congestion.is_empty();
         if heeds_congestion {
-            self.read_congestion();
+            self.read_congestion(now);
         }
         self.apply_rules(flags, now);
         if let Some(nat) = &mut self.nat {
@@ -478,11 +478,12 @@ impl<I: Io> Worker<I> {
 
     /// What packets say of congestion in the RAN, as they were received.
     #[cold]
-    fn read_congestion(&mut self) {
+    fn read_congestion(&mut self, now: Nanos) {
         let burst = &mut self.burst;
         let descriptors = &mut burst.descriptors[..burst.packets.len()];
+        let (sessions, stats) = (&self.sessions, &mut self.stats);
         self.ran_congestion
-            .read_reports(&burst.packets, descriptors, &self.sessions, &mut self.stats);
+            .read_reports(&burst.packets, descriptors, sessions, stats, now);
     }
 
     /// Marks packets that leave, by what was said of congestion in the RAN.

@@ -35,13 +35,15 @@ fn two_workers_with(case: &Case) -> (World, Box<SessionImage>) {
     (world, image)
 }
 
-fn select(world: &mut World, owner: WorkerId) {
+/// All buckets are this worker's from now on.
+pub fn select(world: &mut World, owner: WorkerId) {
     for bucket in Bucket::all() {
         world.tell_all(|| Command::SelectWorker(WorkerSelectionChange::Bucket { bucket, owner }));
     }
 }
 
-fn shared(image: &SessionImage, share: MeterShare) -> Box<SessionImage> {
+/// The image of a session that moves.
+pub fn shared(image: &SessionImage, share: MeterShare) -> Box<SessionImage> {
     Box::new(image.clone().with_share(share))
 }
 
