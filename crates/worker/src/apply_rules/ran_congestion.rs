@@ -3,13 +3,15 @@
 //! A base station that does not mark packets itself says in the PDU Session Container of uplink packets which part of a
 //! QoS flow's packets is to be marked, for each direction (TS 38.415 §5.5.2.2). Where a QER asks for it (EML4S), this
 //! part of the packets of scalable senders leaves with CE, evenly: what a packet lacks of a mark is carried on to the
-//! next. Other packets are never marked.
+//! next. Other packets are never marked. A report that is too old says nothing any more: a base station may have
+//! ceased to report.
 //!
 //! Only sessions with such a QER are here, and a worker without any does nothing. Where a session moves to another
 //! worker, what was reported goes along: as it begins to leave, and once more when it has left, since reports may come
 //! to either worker meanwhile. The later report of a QoS flow holds.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use flow::{Blocks, Direction, Nanos, SessionIndex};
 use packet::gtpu::{ExtensionType, MessageType};
@@ -122,12 +124,21 @@ impl MarkedSession {
 }
 
 /// The QoS flows that are marked, of all sessions of a worker.
-#[derive(Default)]
 pub(crate) struct RanCongestion {
+    /// How long a report holds; `None`: until the next one.
+    age: Option<Duration>,
     sessions: HashMap<SessionIndex, MarkedSession, foldhash::quality::RandomState>,
 }
 
 impl RanCongestion {
+    /// Reports hold for this long; `None`: until the next one.
+    pub fn new(age: Option<Duration>) -> Self {
+        Self {
+            age,
+            sessions: HashMap::default(),
+        }
+    }
+
     /// Whether no session has any.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
@@ -229,10 +240,11 @@ impl RanCongestion {
         descriptors: &[Descriptor],
         blocks: &Blocks,
         stats: &mut Stats,
+        now: Nanos,
     ) -> u64 {
         let mut marked = 0_u64;
         for (index, (packet, descriptor)) in packets.iter_mut().zip(descriptors).enumerate() {
-            if self.mark_one(packet, descriptor, blocks).is_some() {
+            if self.mark_one(packet, descriptor, blocks, now).is_some() {
                 marked |= 1 << (index % BURST);
             }
         }
@@ -246,6 +258,7 @@ impl RanCongestion {
         packet: &mut B,
         descriptor: &Descriptor,
         blocks: &Blocks,
+        now: Nanos,
     ) -> Option<()> {
         let verdict = &descriptor.verdict;
         let leaves = matches!(descriptor.fate, Fate::Send(_) | Fate::Split(_));
@@ -255,11 +268,13 @@ impl RanCongestion {
         }
         let direction: Direction = verdict.direction();
         let session = blocks.session_in(verdict.block, direction)?;
+        let age = self.age;
         let mut flows = self.sessions.get_mut(&session)?.flows.iter_mut();
         let flow = flows.find(|flow| flow.qers & verdict.qers != 0)?;
         let user = packet.len().checked_sub(descriptor.octets.into())?;
         let report = flow.reports[direction as usize].as_mut()?;
-        if ecn::of(packet.data(), user) != ECT_1 || !takes_next(report) {
+        let is_over = age.is_some_and(|age| now.since(report.at) > age);
+        if is_over || ecn::of(packet.data(), user) != ECT_1 || !takes_next(report) {
             return None;
         }
         let asks = packet.asks_udp_checksum().is_some();

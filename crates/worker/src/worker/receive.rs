@@ -248,7 +248,7 @@ impl<I: Io> Worker<I> {
             nat.translate(&mut self.burst, &mut self.sessions.blocks);
         }
         if heeds_congestion {
-            self.mark_congestion();
+            self.mark_congestion(now);
         }
         self.end_stage(Stage::ApplyRules, packets, &mut clock);
         self.send(source, now);
@@ -488,13 +488,13 @@ impl<I: Io> Worker<I> {
 
     /// Marks packets that leave, by what was said of congestion in the RAN.
     #[cold]
-    fn mark_congestion(&mut self) {
+    fn mark_congestion(&mut self, now: Nanos) {
         let burst = &mut self.burst;
         let descriptors = &burst.descriptors[..burst.packets.len()];
         let blocks = &self.sessions.blocks;
         burst.outcome.congested =
             self.ran_congestion
-                .mark(&mut burst.packets, descriptors, blocks, &mut self.stats);
+                .mark(&mut burst.packets, descriptors, blocks, &mut self.stats, now);
     }
 
     /// Stage `apply_rules`, with what follows for packets that wait, are redirected, or open TCP connections.

@@ -2,6 +2,8 @@
 
 use crate::common;
 
+use std::time::Duration;
+
 use flow::{SessionIndex, WorkerId};
 use packet::psc::{NewIes, PduSessionContainer, Uplink};
 use packet::{DropReason, Qfi, Teid, checksum};
@@ -294,6 +296,31 @@ fn a_session_that_ends_leaves_no_report() {
     assert_eq!(ended.map(|usage| usage.congestion.len()), Some(1));
     world.install(1, rules(true));
     assert_eq!(ecn_of(&mut world, 0, &from_ue(ECT_1)), ECT_1);
+}
+
+/// A base station that reports no longer does not have packets marked for good; each report begins the time anew, for
+/// the direction that it is of.
+#[test]
+fn a_report_holds_for_a_time() {
+    let age = Duration::from_secs(10);
+    for is_limited in [true, false] {
+        let mut world = World::with(testing::network(), 1, |config| {
+            config.ran_congestion_age = is_limited.then_some(age);
+        });
+        world.install(1, rules(true));
+        world.send(0, &report(QFI, [Some(10_000), Some(10_000)], &[]));
+        world.now = world.now + age - Duration::from_secs(1);
+        assert_eq!(ecn_of(&mut world, 1, &towards_ue(ECT_1)), CE);
+        world.send(0, &report(QFI, [None, Some(10_000)], &[]));
+        world.now = world.now + Duration::from_secs(2);
+        let last = if is_limited { ECT_1 } else { CE };
+        assert_eq!(ecn_of(&mut world, 0, &from_ue(ECT_1)), last);
+        assert_eq!(ecn_of(&mut world, 1, &towards_ue(ECT_1)), CE);
+        world.now = world.now + age;
+        assert_eq!(ecn_of(&mut world, 1, &towards_ue(ECT_1)), last);
+        world.send(0, &report(QFI, [None, Some(10_000)], &[]));
+        assert_eq!(ecn_of(&mut world, 1, &towards_ue(ECT_1)), CE);
+    }
 }
 
 #[test]
