@@ -112,6 +112,13 @@ impl MarkedSession {
         self.flows.iter_mut().find(|flow| flow.qfi == qfi)
     }
 
+    /// The QoS flow of packets with these QERs: that of the first of them that asks for marks.
+    fn flow_of(&mut self, qers: u64) -> Option<&mut MarkedFlow> {
+        let first = |flow: &MarkedFlow| (flow.qers & qers).trailing_zeros();
+        let flows = self.flows.iter_mut().filter(|flow| flow.qers & qers != 0);
+        flows.min_by_key(|flow| first(flow))
+    }
+
     /// What was reported, if anything was.
     fn reported(&self) -> Vec<ReportedCongestion> {
         let is_reported = |flow: &&MarkedFlow| flow.reports != [None; 2];
@@ -269,8 +276,7 @@ impl RanCongestion {
         let direction: Direction = verdict.direction();
         let session = blocks.session_in(verdict.block, direction)?;
         let age = self.age;
-        let mut flows = self.sessions.get_mut(&session)?.flows.iter_mut();
-        let flow = flows.find(|flow| flow.qers & verdict.qers != 0)?;
+        let flow = self.sessions.get_mut(&session)?.flow_of(verdict.qers)?;
         let user = packet.len().checked_sub(descriptor.octets.into())?;
         let report = flow.reports[direction as usize].as_mut()?;
         let is_over = age.is_some_and(|age| now.since(report.at) > age);
