@@ -41,7 +41,7 @@ pub enum MoveFault {
     NoSuchWorker,
     /// The worker owns the bucket already.
     Owned,
-    /// The worker serves other slices than the one that owns the bucket.
+    /// The worker does not serve all slices that the bucket is for.
     OtherSlices,
     /// Another bucket moves.
     Busy,
@@ -58,7 +58,7 @@ impl fmt::Display for MoveFault {
         f.write_str(match self {
             MoveFault::NoSuchWorker => "there is no such worker",
             MoveFault::Owned => "the worker owns the bucket already",
-            MoveFault::OtherSlices => "the worker serves other slices than the owner of the bucket",
+            MoveFault::OtherSlices => "the worker does not serve all slices that the bucket is for",
             MoveFault::Busy => "another bucket moves",
             MoveFault::NoResources => "the new owner has no room for the bucket's sessions",
             MoveFault::Failed => "a session could not be installed at the new owner",
@@ -189,7 +189,7 @@ impl BucketMoves {
         if from == to {
             return Err(MoveFault::Owned);
         }
-        if !buckets.are_alike(from, to) {
+        if !buckets.may_own(to, bucket) {
             return Err(MoveFault::OtherSlices);
         }
         buckets.begin_move(bucket, [from, to]);
