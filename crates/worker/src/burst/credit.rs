@@ -133,6 +133,11 @@ impl Charge {
             .then_some((self.urrs, self.direction, self.octets))
     }
 
+    /// Whether it is no user packet, but a message of a tunnel.
+    pub const fn is_of_message(&self) -> bool {
+        self.is_relayed
+    }
+
     /// The direction of the packet.
     pub const fn direction(&self) -> Direction {
         self.direction
@@ -141,6 +146,9 @@ impl Charge {
     /// Takes back what is in the counters in these slots, and in that of its content: the packet goes to another
     /// worker, to count there. What was reported of its content already stays counted here.
     pub fn leave(&mut self, blocks: &mut Blocks, slots: u64) {
+        if self.is_relayed {
+            return;
+        }
         let (block, generation) = (self.block, self.generation);
         let (direction, octets) = (self.direction, self.octets.into());
         let is_of_user = self.is_of_user();

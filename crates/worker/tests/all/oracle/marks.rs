@@ -70,8 +70,8 @@ fn tunnel_of(packet: &[u8]) -> Option<(IpAddr, GtpuFrame)> {
     Some((ip.tuple.addrs.dst(), gtpu))
 }
 
-/// A packet of a tunnel as a base station sends it that reports something, of this QoS flow or its own; `None`: it does not come in one, or not from
-/// a base station.
+/// A packet of a tunnel as a base station sends it that reports something, of this QoS flow or its own; `None`:
+/// it does not come in one, or not from a base station.
 pub(super) fn reporting(
     sent: &Sent,
     [ul, dl]: [Option<u16>; 2],
