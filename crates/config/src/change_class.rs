@@ -131,6 +131,7 @@ pub(crate) const RULES: &[FieldRule] = &[
     restart("gtpu.restoration_s"),
     live("gtpu.path_mtu_s"),
     live("gtpu.path_mtu_least"),
+    restart("gtpu.ran_congestion_s"),
     restart("gtpu.answers.*"),
     restart("icmp.*"),
     restart("workers.*"),

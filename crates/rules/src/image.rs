@@ -9,6 +9,7 @@ mod delivery_status;
 mod dropped;
 mod egress_queues;
 mod meter_state;
+mod ran_congestion;
 mod session_image;
 
 pub use flow::{ContentId, Direction, PacketTimes, SessionIndex, UrrCount};
@@ -19,6 +20,7 @@ pub use self::delivery_status::{DataStatus, ReportedStatuses};
 pub use self::dropped::{Dropped, DroppedCount};
 pub use self::egress_queues::{EgressQueue, EgressQueues, EgressShaper};
 pub use self::meter_state::{MeterShare, PacketsLeft, TokensLeft};
+pub use self::ran_congestion::{CongestionReport, ReportedCongestion};
 pub use self::session_image::{
     Buffering, Copies, EventSlot, ForwardExtensions, Inactivity, Installation, InstalledNat, QuotaAction,
     SessionImage,

@@ -14,6 +14,7 @@
 mod access;
 mod arrival;
 mod build;
+mod congestion;
 mod detect;
 mod egress;
 mod evaluated_pdrs;
@@ -36,6 +37,8 @@ use self::access::is_denied;
 pub use self::access::{EvaluatedAccess, evaluate_access};
 use self::arrival::{Arrival, Tunnelled};
 use self::build::Extension;
+pub use self::congestion::{CongestionMarks, ReferenceCongestion};
+use self::congestion::{heed_report, marked, note_left};
 use self::detect::{check_source, detect, detect_signalling, owns_address, owns_tunnel};
 use self::egress::{
     Egress, NextTunnel, Treatment, duplicate, egress, leave_in, leave_plain, leave_unchanged,
@@ -57,6 +60,8 @@ use crate::packet_view::Detection;
 pub struct Conditions<'a> {
     /// What meters its colour.
     pub metering: Metering<'a>,
+    /// What says which packets are marked for L4S on behalf of the RAN.
+    pub congestion: CongestionMarks<'a>,
     /// Which quotas are exhausted (TS 29.244 §5.2.2.2.1).
     pub quotas: Quotas<'a>,
     /// What the packet's flow is for.
@@ -81,6 +86,7 @@ pub enum Metering<'a> {
 pub fn interpret(rules: &SessionRules, network: &Network, ingress: InstanceId, packet: &[u8]) -> Verdict {
     let conditions = Conditions {
         metering: Metering::Colour(Colour::Green),
+        congestion: CongestionMarks::Turn(false),
         quotas: Quotas::default(),
         detection: Detection::Undecided,
         is_solicited: false,
@@ -94,7 +100,7 @@ pub fn interpret_with(
     network: &Network,
     ingress: InstanceId,
     packet: &[u8],
-    conditions: Conditions<'_>,
+    mut conditions: Conditions<'_>,
 ) -> Verdict {
     let session = Session {
         rules,
@@ -103,20 +109,27 @@ pub fn interpret_with(
         detection: conditions.detection,
         is_solicited: conditions.is_solicited,
     };
-    match conditions.metering {
-        Metering::Colour(colour) => evaluate(session, ingress, packet, &mut |_, _, _| colour),
-        Metering::Meters(meters, now) => {
-            evaluate(session, ingress, packet, &mut |qers, direction, octets| {
-                meters.pass(qers, direction, octets, now)
-            })
-        }
-    }
+    let mut police = |qers: &[&Qer], direction, octets| match &mut conditions.metering {
+        Metering::Colour(colour) => *colour,
+        Metering::Meters(meters, now) => meters.pass(qers, direction, octets, *now),
+    };
+    let accounts = Accounts {
+        police: &mut police,
+        congestion: &mut conditions.congestion,
+    };
+    evaluate(session, ingress, packet, accounts)
 }
 
 /// The colour that the meters of these QERs give a packet of a number of octets.
 type Police<'a> = &'a mut dyn FnMut(&[&Qer], Direction, u64) -> Colour;
 
-fn evaluate(session: Session<'_>, ingress: InstanceId, packet: &[u8], police: Police<'_>) -> Verdict {
+/// What packets before have left, and this one changes.
+struct Accounts<'a, 'b> {
+    police: Police<'a>,
+    congestion: &'a mut CongestionMarks<'b>,
+}
+
+fn evaluate(session: Session<'_>, ingress: InstanceId, packet: &[u8], accounts: Accounts<'_, '_>) -> Verdict {
     let mut verdict = Verdict {
         outcome: Outcome::Dropped(DropReason::NoMatchingPdr),
         counted: Vec::new(),
@@ -126,7 +139,7 @@ fn evaluate(session: Session<'_>, ingress: InstanceId, packet: &[u8], police: Po
         pdr: None,
         duplicate: None,
     };
-    match walk(session, ingress, packet, police, &mut verdict) {
+    match walk(session, ingress, packet, accounts, &mut verdict) {
         Ok(forwarded) => verdict.outcome = forwarded,
         Err(reason) => verdict.outcome = Outcome::Dropped(reason),
     }
@@ -137,7 +150,7 @@ fn walk(
     session: Session<'_>,
     ingress: InstanceId,
     packet: &[u8],
-    police: Police<'_>,
+    accounts: Accounts<'_, '_>,
     verdict: &mut Verdict,
 ) -> Result<Outcome, DropReason> {
     let arrival = Arrival::parse(session.network, ingress, packet)?;
@@ -146,7 +159,7 @@ fn walk(
         Arrival::Tunnel(tunnel) if tunnel.message_type != MessageType::G_PDU => {
             relay_signalling(session, tunnel, verdict)
         }
-        _ => user_packet(session, ingress, &arrival, police, verdict),
+        _ => user_packet(session, ingress, &arrival, accounts, verdict),
     }
 }
 
@@ -164,10 +177,13 @@ fn user_packet(
     session: Session<'_>,
     ingress: InstanceId,
     arrival: &Arrival<'_>,
-    police: Police<'_>,
+    accounts: Accounts<'_, '_>,
     verdict: &mut Verdict,
 ) -> Result<Outcome, DropReason> {
-    let tuple = arrival.user_tuple()?;
+    let tuple = match arrival.user_tuple() {
+        Err(DropReason::EmptyTunnelPayload) => return report_alone(session, arrival, accounts),
+        tuple => tuple?,
+    };
     if is_denied(session, arrival, &tuple) {
         return Err(DropReason::AccessList);
     }
@@ -176,6 +192,9 @@ fn user_packet(
     check_source(session, &pdr, &tuple)?;
     check_destination(session, arrival, &pdr, &tuple)?;
     let direction = direction(&pdr);
+    if direction == Direction::Uplink {
+        heed_report(session, arrival, accounts.congestion);
+    }
     let octets = u64::from(tuple.total_len);
     verdict.counted_before_qos = counts_in(session, &pdr, octets, direction, Urr::measures_before_qos);
     if session.qers(&pdr).any(|qer| gate_closed(qer, direction)) {
@@ -183,7 +202,7 @@ fn user_packet(
     }
     let pdr = as_quotas_allow(session, pdr, &tuple)?;
     check_destination(session, arrival, &pdr, &tuple)?;
-    let left = forward(session, ingress, arrival, &pdr, &tuple, police, verdict)?;
+    let left = forward(session, ingress, arrival, &pdr, &tuple, accounts, verdict)?;
     verdict.counted = counts_in(session, &pdr, octets, direction, |_| true);
     verdict.events = events(session, &pdr, &tuple, arrival.user_packet(&tuple));
     verdict.billed = content.map(|content| Billed {
@@ -194,6 +213,23 @@ fn user_packet(
     Ok(left)
 }
 
+/// A packet without a user packet, which a base station makes to report something.
+fn report_alone(
+    session: Session<'_>,
+    arrival: &Arrival<'_>,
+    accounts: Accounts<'_, '_>,
+) -> Result<Outcome, DropReason> {
+    let pdr = match arrival {
+        Arrival::Tunnel(tunnel) => detect_signalling(session, tunnel),
+        Arrival::Plain { .. } => None,
+    };
+    let is_uplink = pdr.is_some_and(|(pdr, _)| direction(&pdr) == Direction::Uplink);
+    match is_uplink && heed_report(session, arrival, accounts.congestion) {
+        true => Ok(Outcome::Consumed),
+        false => Err(DropReason::EmptyTunnelPayload),
+    }
+}
+
 /// What leaves of a packet whose gate is open, and what its FAR duplicates of it, also where the FAR drops it.
 fn forward(
     session: Session<'_>,
@@ -201,7 +237,7 @@ fn forward(
     arrival: &Arrival<'_>,
     pdr: &Pdr,
     tuple: &IpTuple,
-    police: Police<'_>,
+    accounts: Accounts<'_, '_>,
     verdict: &mut Verdict,
 ) -> Result<Outcome, DropReason> {
     let as_received = arrival.user_packet(tuple);
@@ -214,9 +250,13 @@ fn forward(
     };
     check_extensions(arrival, &way)?;
     let user = hopped(arrival, &way, as_received)?;
-    let treatment = treatment(session, arrival, pdr, tuple, police)?;
-    let mut left = leave(session, arrival, pdr, tuple, way, treatment, user);
+    let treatment = treatment(session, arrival, pdr, tuple, accounts.police)?;
+    let (direction, congestion) = (direction(pdr), accounts.congestion);
+    let marked = marked(session, pdr, direction, &user, congestion);
+    let as_marked = marked.unwrap_or_else(|| user.clone());
+    let mut left = leave(session, arrival, pdr, tuple, way, treatment, as_marked);
     if let Ok(left) = &mut left {
+        note_left(session, pdr, direction, &user, congestion);
         clamp(session, ingress, arrival, tuple, left);
     }
     // What is redirected is not duplicated.

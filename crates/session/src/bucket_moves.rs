@@ -18,7 +18,8 @@
 
 use flow::{Bucket, Nanos, SessionIndex, WorkerId};
 use rules::image::{
-    DroppedCount, ImmediateActions, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot,
+    DroppedCount, ImmediateActions, MeterShare, PacketsLeft, ReportedCongestion, SessionChange, SessionImage,
+    UsageSnapshot,
 };
 use rules::worker_selection::WorkerSelectionChange;
 use std::collections::VecDeque;
@@ -40,7 +41,7 @@ pub enum MoveFault {
     NoSuchWorker,
     /// The worker owns the bucket already.
     Owned,
-    /// The worker serves other slices than the one that owns the bucket.
+    /// The worker does not serve all slices that the bucket is for.
     OtherSlices,
     /// Another bucket moves.
     Busy,
@@ -57,7 +58,7 @@ impl fmt::Display for MoveFault {
         f.write_str(match self {
             MoveFault::NoSuchWorker => "there is no such worker",
             MoveFault::Owned => "the worker owns the bucket already",
-            MoveFault::OtherSlices => "the worker serves other slices than the owner of the bucket",
+            MoveFault::OtherSlices => "the worker does not serve all slices that the bucket is for",
             MoveFault::Busy => "another bucket moves",
             MoveFault::NoResources => "the new owner has no room for the bucket's sessions",
             MoveFault::Failed => "a session could not be installed at the new owner",
@@ -188,7 +189,7 @@ impl BucketMoves {
         if from == to {
             return Err(MoveFault::Owned);
         }
-        if !buckets.are_alike(from, to) {
+        if !buckets.may_own(to, bucket) {
             return Err(MoveFault::OtherSlices);
         }
         buckets.begin_move(bucket, [from, to]);
@@ -367,8 +368,10 @@ impl BucketMoves {
             counters,
             packets,
             mappings,
+            congestion,
             ..
         } = left.unwrap_or_default();
+        image.bring_congestion(congestion);
         image.bring_port_blocks(context.port_blocks.of(index), mappings);
         if let Some(session) = context.table.get_mut(index) {
             session.pending_measurement.set_packets_in_transit(&packets);
@@ -468,7 +471,11 @@ impl BucketMoves {
             Err(_) => in_transit,
         };
         let left = result.as_ref().ok().and_then(Option::as_ref);
-        let dropped = left.map(|left| left.dropped.clone()).unwrap_or_default();
+        let left_behind = LeftBehind {
+            packets,
+            dropped: left.map(|left| left.dropped.clone()).unwrap_or_default(),
+            congestion: left.map(|left| left.congestion.clone()).unwrap_or_default(),
+        };
         if moving.fault.is_some() {
             session.add(result);
         } else {
@@ -476,7 +483,7 @@ impl BucketMoves {
         }
         let (association, counts) = (session.charged_to, session.counts().of_one_worker());
         context.resources.quotas.remove(association, moving.from, counts);
-        moving.make_whole(context, index, packets, &dropped);
+        moving.make_whole(context, index, left_behind);
         context.refresh_usage(now, index, true);
         // While it moved, it got none.
         provide(context, index, now);
@@ -563,29 +570,40 @@ impl Move {
         self.send(context, index, role, worker, change);
     }
 
-    /// The only worker that has a session gets the whole of its meters, what the other had left of packet rates, and
-    /// what it had counted of dropped packets.
-    fn make_whole(
-        &mut self,
-        context: &mut ChangeContext,
-        index: SessionIndex,
-        packets: Vec<PacketsLeft>,
-        dropped: &[DroppedCount],
-    ) {
+    /// The only worker that has a session gets the whole of its meters, and what the other has left behind.
+    fn make_whole(&mut self, context: &mut ChangeContext, index: SessionIndex, left_behind: LeftBehind) {
+        let LeftBehind {
+            packets,
+            dropped,
+            congestion,
+        } = left_behind;
         // What is live has been compiled before, and keeps its next hops: there is an image.
         let image = context.image_of(index);
         if let Some(mut image) = image.filter(|image| is_halved(image) || !dropped.is_empty()) {
             image.bring_packets(packets);
-            image.add_dropped(dropped);
+            image.add_dropped(&dropped);
+            image.bring_congestion(congestion);
             self.share_meters(context, self.to, Role::MoveWhole, image, MeterShare::Whole);
         }
     }
 }
 
+/// What a worker had of a session when it let it go, for the one that has it now.
+struct LeftBehind {
+    /// What was left of packet rates.
+    packets: Vec<PacketsLeft>,
+    /// What it had counted of dropped packets.
+    dropped: Vec<DroppedCount>,
+    /// What the RAN had reported to it.
+    congestion: Vec<ReportedCongestion>,
+}
+
 /// Whether the workers of a session that moves have to know: the old one gives up half of its meters, or makes no more
-/// mappings to public ports, of which the new owner makes them; or one has its queues, and the other holds back.
+/// mappings to public ports, of which the new owner makes them; or one has its queues, and the other holds back; or the
+/// old one says what the RAN has reported.
 fn is_halved(image: &SessionImage) -> bool {
-    image.is_shared_knowingly() || image.rules.nat().is_some()
+    let marks = || image.rules.qers().iter().any(|qer| qer.optional.marks_l4s);
+    image.is_shared_knowingly() || image.rules.nat().is_some() || marks()
 }
 
 /// The session of operations that are about none.

@@ -42,9 +42,9 @@ impl BucketTable {
         self.slices.of(slice)
     }
 
-    /// Whether buckets may move between two workers: both serve the same slices.
-    pub(crate) fn are_alike(&self, one: WorkerId, other: WorkerId) -> bool {
-        self.slices.workers.are_alike(one, other)
+    /// Whether a worker may own a bucket: it serves all slices whose sessions may be there.
+    pub(crate) fn may_own(&self, worker: WorkerId, bucket: Bucket) -> bool {
+        self.slices.may_own(worker, bucket)
     }
 
     /// The number of workers.

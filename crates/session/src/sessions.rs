@@ -603,6 +603,11 @@ impl Sessions {
         self.requests.context.commands.buckets.owner(bucket)
     }
 
+    /// Whether a worker serves all slices whose sessions may be in `bucket`, so that the bucket may move to it.
+    pub fn may_own(&self, worker: WorkerId, bucket: Bucket) -> bool {
+        self.requests.context.commands.buckets.may_own(worker, bucket)
+    }
+
     /// The bucket that moves.
     pub fn moving_bucket(&self) -> Option<Bucket> {
         self.requests.moves.moving_bucket()

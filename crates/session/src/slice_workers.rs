@@ -1,8 +1,9 @@
 //! Slices that have workers of their own.
 //!
 //! A worker that some slice lists serves the sessions of those slices alone; one that none lists serves all other
-//! sessions: of slices without a list, and without S-NSSAI. So workers fall into groups, each of those that the same
-//! slices list. Buckets move within a group, and the buckets that a slice's sessions may be in stay the same.
+//! sessions: of slices without a list, and without S-NSSAI. A bucket is for sessions of the slices that its worker
+//! serves at the start, and stays so: it may move to the workers that serve them all, and the buckets that a
+//! slice's sessions may be in stay the same.
 
 use flow::{BUCKETS, Bucket, WorkerId};
 use rules::model::SNssai;
@@ -48,23 +49,31 @@ impl SliceWorkers {
         }
     }
 
-    /// Whether two workers serve the same slices: buckets may move between them.
-    pub fn are_alike(&self, one: WorkerId, other: WorkerId) -> bool {
-        self.listing(one).eq(self.listing(other))
+    /// Whether a worker serves all sessions that another one serves: buckets that are for these may move to it.
+    pub fn serves_all_of(&self, worker: WorkerId, other: WorkerId) -> bool {
+        match self.listing(other).next() {
+            Some(_) => self.listing(other).all(|slice| self.serves(worker, Some(slice))),
+            None => self.serves(worker, None),
+        }
     }
 
-    /// The workers from number 0 on, in groups that serve the same slices. Together they are all `count`.
+    /// The workers from number 0 on, in groups of those that buckets may move between, be it by way of others. Together
+    /// they are all `count`.
     pub fn groups(&self, count: u16) -> Vec<Vec<WorkerId>> {
         let mut groups: Vec<Vec<WorkerId>> = Vec::new();
         for worker in (0..count).map(WorkerId) {
-            let is_like = |group: &&mut Vec<WorkerId>| {
-                group.first().is_some_and(|first| self.are_alike(*first, worker))
-            };
-            match groups.iter_mut().find(is_like) {
-                Some(group) => group.push(worker),
-                None => groups.push(vec![worker]),
-            }
+            let is_near =
+                |other: &WorkerId| self.serves_all_of(worker, *other) || self.serves_all_of(*other, worker);
+            let (near, mut apart): (Vec<_>, Vec<_>) = groups
+                .into_iter()
+                .partition(|group: &Vec<WorkerId>| group.iter().any(is_near));
+            let mut group = near.concat();
+            group.push(worker);
+            group.sort_unstable();
+            apart.push(group);
+            groups = apart;
         }
+        groups.sort_unstable();
         groups
     }
 
@@ -111,7 +120,7 @@ impl BucketSet {
     }
 }
 
-/// The buckets that sessions of each slice may be in.
+/// The buckets that sessions of each slice may be in, wherever these are now.
 #[derive(Debug, Default)]
 pub(crate) struct SliceBuckets {
     pub(crate) workers: SliceWorkers,
@@ -120,8 +129,8 @@ pub(crate) struct SliceBuckets {
 }
 
 impl SliceBuckets {
-    /// Where buckets belong to the workers that `owner` says. That they do not leave their group of workers is the
-    /// caller's to see to.
+    /// Where buckets belong to the workers that `owner` says. That they go only to workers that
+    /// [may own](Self::may_own) them is the caller's to see to.
     pub(crate) fn new(workers: SliceWorkers, owner: impl Fn(Bucket) -> WorkerId) -> SliceBuckets {
         if workers.is_empty() {
             return SliceBuckets::default();
@@ -130,6 +139,13 @@ impl SliceBuckets {
         let set = |slice| BucketSet::of(|bucket| workers.serves(owner(bucket), slice));
         let sets = slices.map(set).collect();
         SliceBuckets { workers, sets }
+    }
+
+    /// Whether a worker serves all slices that a bucket is for.
+    pub(crate) fn may_own(&self, worker: WorkerId, bucket: Bucket) -> bool {
+        let slices = self.workers.slices().map(Some).chain([None]);
+        let mut sets = slices.zip(&self.sets);
+        sets.all(|(slice, set)| !set.has(bucket) || self.workers.serves(worker, slice))
     }
 
     /// Where sessions of a slice may be.
@@ -211,15 +227,29 @@ mod tests {
                     prop_assert_eq!(workers.serves(WorkerId(worker), Some(slice(sst))), expected);
                 }
             }
+            let of = |sst| (sst > 0).then(|| slice(sst));
+            let covers = |one: WorkerId, other: WorkerId| {
+                (0..6).all(|sst| !workers.serves(other, of(sst)) || workers.serves(one, of(sst)))
+            };
             let groups = workers.groups(count);
             let mut all: Vec<WorkerId> = groups.concat();
             all.sort_unstable();
-            prop_assert_eq!(all, (0..count).map(WorkerId).collect::<Vec<_>>());
-            for (one, other) in groups.iter().flat_map(|one| groups.iter().map(move |other| (one, other))) {
-                let alike = (1..6).all(|sst| {
-                    workers.serves(one[0], Some(slice(sst))) == workers.serves(other[0], Some(slice(sst)))
-                });
-                prop_assert_eq!(alike, one == other);
+            prop_assert_eq!(&all, &(0..count).map(WorkerId).collect::<Vec<_>>());
+            for (one, other) in all.iter().flat_map(|one| all.iter().map(move |other| (*one, *other))) {
+                prop_assert_eq!(workers.serves_all_of(one, other), covers(one, other));
+                let are_together = groups.iter().any(|group| group.contains(&one) && group.contains(&other));
+                prop_assert!(are_together || !covers(one, other));
+            }
+            // Nor is a group larger than that asks for: from any of its workers all others are reached.
+            for group in &groups {
+                let mut reached = vec![group[0]];
+                while let Some(next) = group.iter().find(|worker| {
+                    let is_near = |one: &WorkerId| covers(**worker, *one) || covers(*one, **worker);
+                    !reached.contains(worker) && reached.iter().any(is_near)
+                }) {
+                    reached.push(*next);
+                }
+                prop_assert_eq!(reached.len(), group.len());
             }
         }
 
@@ -234,6 +264,12 @@ mod tests {
                 let mut stands_for = [0_usize; BUCKETS];
                 for bucket in Bucket::all() {
                     prop_assert_eq!(allowed.has(bucket), workers.serves(owner(bucket), of));
+                    for worker in (0..count).map(WorkerId) {
+                        prop_assert_eq!(
+                            buckets.may_own(worker, bucket),
+                            workers.is_empty() || workers.serves_all_of(worker, owner(bucket))
+                        );
+                    }
                     let nearest = allowed.nearest(bucket).unwrap();
                     prop_assert!(workers.serves(owner(nearest), of));
                     prop_assert!(nearest == bucket || !allowed.has(bucket));

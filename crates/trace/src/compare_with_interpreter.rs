@@ -8,7 +8,9 @@ use flow::meter::Colour;
 use packet::DropReason;
 use packet::eth::L2;
 use rules::network::{InstanceId, Network};
-use rules::reference_interpreter::{Conditions, Metering, Outcome, Quotas, Verdict, interpret_with};
+use rules::reference_interpreter::{
+    Conditions, CongestionMarks, Metering, Outcome, Quotas, Verdict, interpret_with,
+};
 use rules::{Detection, NameSource};
 use worker::{Traced, TracedDetection, TracedEnd, TracedFrame, TracedLookup, TracedSession};
 
@@ -90,6 +92,8 @@ fn interpreted(
     let packet = packet_of(&traced.received);
     let conditions = Conditions {
         metering: Metering::Colour(colour),
+        // What was reported before is as the worker knows it.
+        congestion: CongestionMarks::Turn(traced.is_congested),
         quotas,
         detection: detection_of(traced),
         // The UE's connections are as the worker knows them.
@@ -211,9 +215,6 @@ fn out_of_sight(traced: &Traced) -> Option<&'static str> {
     }
     if traced.translation.is_some() {
         return Some("its flow is translated (NAT)");
-    }
-    if traced.is_congested {
-        return Some("it is marked for congestion in the RAN, of which the interpreter does not know");
     }
     match traced.end {
         TracedEnd::HandedOver(_) => Some("its owner decides about it"),
@@ -384,6 +385,7 @@ fn interpreter_says(network: &Network, outcome: &Outcome) -> String {
         Outcome::Recirculated { ingress, .. } => {
             format!("it comes in again by {}", name_of(network, *ingress))
         }
+        Outcome::Consumed => "it has done its work".into(),
         Outcome::Dropped(reason) => format!("it is dropped ({reason})"),
     }
 }

@@ -291,7 +291,7 @@ impl Explainer {
         let Some(verdict) = verdict else { return Vec::new() };
         let mirror = match &verdict.outcome {
             Outcome::Forwarded { mirror, .. } | Outcome::Recirculated { mirror, .. } => *mirror,
-            Outcome::Dropped(_) => None,
+            Outcome::Consumed | Outcome::Dropped(_) => None,
         };
         let mirror = mirror.map(|port| format!("as it leaves, to port {} (mirror)", self.port_name(port)));
         let duplicate = verdict.duplicate.as_ref().map(|duplicate| {

@@ -127,6 +127,7 @@ pub fn worker_config(
     worker.icmp_errors = rates(config.icmp.rates());
     worker.pings = rates(config.icmp.pings());
     worker.echoes = rates(config.gtpu.answers.rates());
+    worker.ran_congestion_age = config.gtpu.ran_congestion_age();
     worker.error_indications_from = Nanos::ZERO + config.gtpu.restoration();
     worker.force_five_tuple = config.workers.force_five_tuple;
     let hosts = config.instances.iter().map(|instance| instance.host.as_ref());

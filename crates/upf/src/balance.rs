@@ -2,13 +2,14 @@
 //!
 //! Deterministic, and no more than it must be: while the load of the busiest worker is above the least busy one's by
 //! more than a bound, for long enough, the busiest bucket that makes the difference smaller moves from the one to the
-//! other; then it is looked again. What a load is, the caller says: Control gives sessions. Where slices have workers
-//! of their own, each group of workers that serve the same slices is balanced by itself.
+//! other; then it is looked again. What a load is, and which worker may own which bucket, the caller says: Control
+//! gives sessions, and slices that have workers of their own. Each group of workers that buckets may move between
+//! is balanced by itself.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use flow::{BUCKETS, Bucket, Nanos, WorkerId};
+use flow::{Bucket, Nanos, WorkerId};
 
 /// How often loads are looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -76,8 +77,14 @@ impl Balancer {
         }
     }
 
-    /// Looks at the loads, if it is time; what should move, and where to.
-    pub fn poll(&mut self, now: Nanos, load: impl Fn(Bucket) -> Load) -> Option<(Bucket, WorkerId)> {
+    /// Looks at the loads, if it is time; what should move, and where to. `may_own` says whether a worker may have a
+    /// bucket.
+    pub fn poll(
+        &mut self,
+        now: Nanos,
+        load: impl Fn(Bucket) -> Load,
+        may_own: impl Fn(WorkerId, Bucket) -> bool,
+    ) -> Option<(Bucket, WorkerId)> {
         if now < self.next {
             return None;
         }
@@ -85,7 +92,7 @@ impl Balancer {
         let loads: Vec<Load> = Bucket::all().map(load).collect();
         let bound = self.bound;
         let due = |group: &mut Group| {
-            let Some(choice) = choose(&loads, &group.workers, bound.ratio_percent) else {
+            let Some(choice) = choose(&loads, &group.workers, bound.ratio_percent, &may_own) else {
                 group.since = None;
                 return None;
             };
@@ -98,28 +105,45 @@ impl Balancer {
     }
 }
 
-/// What should move between these workers, if the ratio is above the bound and a move makes it better. Of equals, the
+/// What should move between these workers, if the ratio of two is above the bound, a bucket of the one may go to the
+/// other, and it makes the difference smaller: of all such two, between those that are furthest apart. Of equals, the
 /// first.
-fn choose(loads: &[Load], workers: &[WorkerId], ratio_percent: u64) -> Option<(Bucket, WorkerId)> {
-    let mut sums = vec![0_u64; workers.len()];
-    for Load { load, owner } in loads.iter().take(BUCKETS) {
-        if let Some(place) = workers.iter().position(|worker| worker == owner) {
-            *sums.get_mut(place)? += load;
-        }
-    }
-    let numbered = || workers.iter().copied().zip(sums.iter().copied());
-    let (from, most) = numbered().max_by_key(|(worker, sum)| (*sum, Reverse(*worker)))?;
-    let (to, least) = numbered().min_by_key(|(_, sum)| *sum)?;
-    let is_above = u128::from(most) * 100 > u128::from(least) * u128::from(ratio_percent);
-    let theirs = Bucket::all().zip(loads).filter(|(_, load)| load.owner == from);
+fn choose(
+    loads: &[Load],
+    workers: &[WorkerId],
+    ratio_percent: u64,
+    may_own: &impl Fn(WorkerId, Bucket) -> bool,
+) -> Option<(Bucket, WorkerId)> {
+    let loaded: Vec<Vec<(Bucket, u64)>> = workers
+        .iter()
+        .map(|worker| {
+            let own = Bucket::all().zip(loads);
+            let own = own.filter(|(_, load)| load.owner == *worker && load.load > 0);
+            own.map(|(bucket, load)| (bucket, load.load)).collect()
+        })
+        .collect();
+    let sum = |own: &Vec<(Bucket, u64)>| own.iter().map(|(_, load)| load).sum::<u64>();
+    let numbered: Vec<_> = workers.iter().copied().zip(loaded.iter().map(sum)).collect();
+    let is_above =
+        |most: u64, least: u64| u128::from(most) * 100 > u128::from(least) * u128::from(ratio_percent);
+    let pairs = numbered.iter().zip(&loaded).flat_map(|(&(from, most), own)| {
+        let others = numbered.iter().filter(move |(_, least)| is_above(most, *least));
+        let may_go = move |to: WorkerId| own.iter().any(|(bucket, _)| may_own(to, *bucket));
+        let others = others.filter(move |(to, _)| may_go(*to));
+        others.map(move |&(to, least)| (most.saturating_sub(least), Reverse(from), Reverse(to), own))
+    });
+    let (apart, _, Reverse(to), own) = pairs.max_by_key(|(apart, from, to, _)| (*apart, *from, *to))?;
     // A bucket as heavy as the difference would only swap the two.
-    let better = theirs.filter(|(_, bucket)| bucket.load > 0 && bucket.load < most - least);
-    let (bucket, _) = better.max_by_key(|(number, bucket)| (bucket.load, Reverse(*number)))?;
-    is_above.then_some((bucket, to))
+    let better = own
+        .iter()
+        .filter(|(bucket, load)| *load < apart && may_own(to, *bucket));
+    let (bucket, _) = better.max_by_key(|(number, load)| (*load, Reverse(*number)))?;
+    Some((*bucket, to))
 }
 
 #[cfg(test)]
 mod tests {
+    use flow::BUCKETS;
     use proptest::prelude::*;
 
     use super::*;
@@ -128,6 +152,11 @@ mod tests {
         ratio_percent: 150,
         after: Duration::from_secs(10),
     };
+
+    /// Every worker may have every bucket.
+    fn anywhere(_: WorkerId, _: Bucket) -> bool {
+        true
+    }
 
     fn all(workers: u16) -> Vec<WorkerId> {
         (0..workers).map(WorkerId).collect()
@@ -152,16 +181,16 @@ mod tests {
             _ => 0,
         });
         assert_eq!(
-            choose(&loads, &all(4), 150),
+            choose(&loads, &all(4), 150, &anywhere),
             Bucket::new(0).map(|bucket| (bucket, WorkerId(2)))
         );
-        assert_eq!(choose(&loads, &all(4), 1000), None);
+        assert_eq!(choose(&loads, &all(4), 1000, &anywhere), None);
     }
 
     #[test]
     fn a_bucket_that_would_only_swap_the_roles_stays() {
         let loads = even(2, |place| if place == 0 { 100 } else { 0 });
-        assert_eq!(choose(&loads, &all(2), 150), None);
+        assert_eq!(choose(&loads, &all(2), 150, &anywhere), None);
     }
 
     #[test]
@@ -170,7 +199,11 @@ mod tests {
         let level = even(2, |_| 1);
         let mut balancer = Balancer::new(BOUND, vec![all(2)]);
         let mut at = |seconds: u64, loads: &[Load]| {
-            balancer.poll(Nanos::from_secs(seconds), |bucket| loads[bucket.index()])
+            balancer.poll(
+                Nanos::from_secs(seconds),
+                |bucket| loads[bucket.index()],
+                anywhere,
+            )
         };
         assert_eq!(at(1, &uneven), None);
         assert_eq!(at(10, &uneven), None);
@@ -180,9 +213,37 @@ mod tests {
         assert!(at(22, &uneven).is_some());
         assert!(at(23, &uneven).is_some(), "it continues until it is even");
         balancer.failed(Nanos::from_secs(24), WorkerId(1));
-        let mut at = |seconds: u64| balancer.poll(Nanos::from_secs(seconds), |bucket| uneven[bucket.index()]);
+        let mut at = |seconds: u64| {
+            balancer.poll(
+                Nanos::from_secs(seconds),
+                |bucket| uneven[bucket.index()],
+                anywhere,
+            )
+        };
         assert_eq!(at(25), None);
         assert!(at(34).is_some());
+    }
+
+    /// Worker 0 has buckets that worker 2 may have, too, and worker 1 has one that only itself may have.
+    #[test]
+    fn a_bucket_goes_only_where_it_may() {
+        let mut loads = even(3, |place| match place {
+            0 | 3 => 5,
+            1 => 90,
+            _ => 0,
+        });
+        let may_own = |worker: WorkerId, bucket: Bucket| match bucket.index() % 3 {
+            1 => worker.0 == 1,
+            _ => worker.0 != 1,
+        };
+        let first = choose(&loads, &all(3), 150, &may_own);
+        assert_eq!(first, Bucket::new(0).map(|bucket| (bucket, WorkerId(2))));
+        loads[0].owner = WorkerId(2);
+        assert_eq!(
+            choose(&loads, &all(3), 150, &may_own),
+            None,
+            "no other may have that of worker 1"
+        );
     }
 
     #[test]
@@ -199,7 +260,7 @@ mod tests {
         let mut moves = Vec::new();
         for tenths in 0..2_000 {
             let now = Nanos::from_millis(tenths * 100);
-            if let Some((bucket, to)) = balancer.poll(now, |bucket| loads[bucket.index()]) {
+            if let Some((bucket, to)) = balancer.poll(now, |bucket| loads[bucket.index()], anywhere) {
                 let from = std::mem::replace(&mut loads[bucket.index()].owner, to);
                 assert_eq!(from.0 / 2, to.0 / 2, "{from:?} to {to:?}");
                 moves.push(to.0 / 2);
@@ -207,12 +268,12 @@ mod tests {
         }
         assert!(moves.contains(&0) && moves.contains(&1));
         for group in groups() {
-            assert_eq!(choose(&loads, &group, 150), None, "{group:?} is even");
+            assert_eq!(choose(&loads, &group, 150, &anywhere), None, "{group:?} is even");
         }
         let mut alone = Balancer::new(BOUND, vec![vec![WorkerId(0)], vec![WorkerId(1)]]);
         let loads = even(2, |place| place as u64 % 2);
         assert_eq!(
-            alone.poll(Nanos::from_secs(99), |bucket| loads[bucket.index()]),
+            alone.poll(Nanos::from_secs(99), |bucket| loads[bucket.index()], anywhere),
             None
         );
     }
@@ -232,7 +293,7 @@ mod tests {
             };
             let squares = |loads: &[Load]| sums(loads).iter().map(|sum| sum * sum).sum::<u64>();
             let mut moves = 0;
-            while let Some((bucket, to)) = choose(&loads, &all(workers), 120) {
+            while let Some((bucket, to)) = choose(&loads, &all(workers), 120, &anywhere) {
                 let before = squares(&loads);
                 loads[bucket.index()].owner = to;
                 prop_assert!(squares(&loads) < before);

@@ -516,8 +516,9 @@ impl Control {
             load: sessions.sessions_in(bucket) as u64,
             owner: sessions.owner(bucket),
         };
-        if let Some((bucket, to)) = balancer.poll(now, load) {
-            // It cannot be refused: it is no other move's time, and the worker is another one.
+        let may_own = |worker, bucket| sessions.may_own(worker, bucket);
+        if let Some((bucket, to)) = balancer.poll(now, load, may_own) {
+            // It cannot be refused: it is no other move's time, and the worker is another one that may have it.
             let _ = self.move_bucket(now, bucket, to);
         }
     }

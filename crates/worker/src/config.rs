@@ -109,6 +109,9 @@ pub struct WorkerConfig {
     /// that sessions send to has as many as one source, beside them. Default 1,000 and 10: an Echo Request comes once
     /// in 60 s (TS 29.281 §7.2.1). 0 is as 1.
     pub echoes: PacketRates,
+    /// How long after a report of the RAN packets are marked by it (ECN marking for L4S). Default 10 s; `None`:
+    /// until the next report.
+    pub ran_congestion_age: Option<Duration>,
     /// Answers a second to pings of our addresses, and of them those to one source. Default 1,000 and 100; 0 is as 1.
     pub pings: PacketRates,
     /// Answers a second to redirected HTTP (TS 29.244 §5.4.7), and as many to what UEs send and access lists
@@ -191,6 +194,7 @@ impl WorkerConfig {
             error_indications_from: Nanos::ZERO,
             notifications: 10,
             echoes: PacketRates::new(1_000, 10),
+            ran_congestion_age: Some(Duration::from_secs(10)),
             pings: PacketRates::new(1_000, 100),
             redirects: PacketRates::new(10_000, 100),
             icmp_errors: PacketRates::new(10_000, 20),

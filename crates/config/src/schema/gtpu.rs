@@ -25,6 +25,10 @@ pub struct GtpuConfig {
     /// Octets: the least MTU of a path that is believed, less is taken for as much; 1280, which IPv6 has for its least.
     #[serde(default)]
     pub path_mtu_least: Option<Bounded<576, 9_216>>,
+    /// Seconds after the last report of a QoS flow for which packets are marked for L4S on behalf of the RAN; 10.
+    /// 0: until the next report, whenever that comes.
+    #[serde(default)]
+    pub ran_congestion_s: Option<Bounded<0, 3_600>>,
     /// Echo Requests of peers that are answered a second, by each worker.
     #[serde(default)]
     pub answers: AnswersConfig,
@@ -64,6 +68,13 @@ impl GtpuConfig {
     #[must_use]
     pub fn least_path_mtu(&self) -> u16 {
         self.path_mtu_least.map_or(1_280, |least| least.value() as u16)
+    }
+
+    /// [`ran_congestion_s`](Self::ran_congestion_s) as a time; `None`: no end.
+    #[must_use]
+    pub fn ran_congestion_age(&self) -> Option<Duration> {
+        let seconds = self.ran_congestion_s.map_or(10, Bounded::value);
+        (seconds > 0).then(|| Duration::from_secs(seconds))
     }
 
     /// [`restoration_s`](Self::restoration_s) as a time.

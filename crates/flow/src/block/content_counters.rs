@@ -308,6 +308,63 @@ impl ContentCounters {
         }
     }
 
+    /// Takes a packet back that counts elsewhere from now on, if the counter has such a one: not if it was taken
+    /// already. Whether it has.
+    pub(super) fn withdraw(
+        &mut self,
+        session: SessionIndex,
+        number: u16,
+        direction: Direction,
+        octets: u64,
+    ) -> bool {
+        let counter = self.at(session, number);
+        let count = counter.map(|counter| counter.counts[direction as usize]);
+        let has_it = count.is_some_and(|count| count.packets > 0 && count.octets >= octets);
+        if has_it {
+            self.uncount(session, number, direction, octets);
+        }
+        has_it
+    }
+
+    /// Adds what a session has counted of a content elsewhere. The number of its counter, which is made if there is
+    /// none yet; `None`, and nothing is added: there is no room for it.
+    pub(super) fn add(&mut self, session: SessionIndex, usage: &ContentUsage) -> Option<u16> {
+        let number = self.find_or_make(session, usage.content)?;
+        let counter = self.at(session, number)?;
+        let count = &usage.count;
+        if count.ul_packets + count.dl_packets > 0 {
+            let was_zero = counter.is_zero();
+            let first = if was_zero {
+                usage.first.0
+            } else {
+                counter.first.min(usage.first.0)
+            };
+            counter.first = first;
+            counter.last = if was_zero {
+                usage.last.0
+            } else {
+                counter.last.max(usage.last.0)
+            };
+        }
+        let ways = [
+            (count.ul_packets, count.ul_octets),
+            (count.dl_packets, count.dl_octets),
+        ];
+        for (own, (packets, octets)) in counter.counts.iter_mut().zip(ways) {
+            own.packets = own.packets.wrapping_add(packets);
+            own.octets = own.octets.wrapping_add(octets);
+        }
+        self.totals.add(usage.content, count);
+        Some(number)
+    }
+
+    /// What a session has counted in each of its counters since that was last taken, by their numbers from 1 on.
+    pub(super) fn by_number(&self, session: SessionIndex) -> impl Iterator<Item = ContentUsage> + '_ {
+        let counters = self.lines.get(self.places(session)).unwrap_or_default();
+        let all = self.contents_of(session).zip(counters);
+        all.map(|(content, counter)| counter.usage(content))
+    }
+
     /// What all sessions have counted of each content.
     pub(super) const fn totals(&self) -> &ContentTotals {
         &self.totals
@@ -320,10 +377,7 @@ impl ContentCounters {
 
     /// What a session has counted of each content, since that was last taken.
     pub(super) fn usages(&self, session: SessionIndex) -> impl Iterator<Item = ContentUsage> + '_ {
-        let counters = self.lines.get(self.places(session)).unwrap_or_default();
-        let all = self.contents_of(session).zip(counters);
-        all.map(|(content, counter)| counter.usage(content))
-            .filter(|usage| !usage.is_nothing())
+        self.by_number(session).filter(|usage| !usage.is_nothing())
     }
 
     /// Takes what a session has counted of the contents that `wanted` names.
@@ -421,6 +475,17 @@ mod tests {
             up: bool,
             octets: u64,
         },
+        /// A packet that was counted counts for another session, as if that were another worker's, if it can be
+        /// withdrawn.
+        Move {
+            from: u32,
+            to: u32,
+            content: u32,
+            up: bool,
+            octets: u64,
+            /// What was counted is taken before.
+            is_taken: bool,
+        },
         Take {
             session: u32,
             below: u32,
@@ -438,6 +503,9 @@ mod tests {
         let step = prop_oneof![
             20 => packet().prop_map(|(session, content, up, octets)| Step::Count { session, content, up, octets }),
             3 => packet().prop_map(|(session, content, up, octets)| Step::Lose { session, content, up, octets }),
+            3 => (packet(), 0..SESSIONS, any::<bool>()).prop_map(|((from, content, up, octets), to, is_taken)| {
+                Step::Move { from, to, content, up, octets, is_taken }
+            }),
             1 => some().prop_map(|(session, below)| Step::Take { session, below }),
             1 => some().prop_map(|(session, below)| Step::Retain { session, below }),
             2 => Just(Step::Due),
@@ -503,6 +571,30 @@ mod tests {
                         let of = installed[session as usize];
                         blocks.count_content(of.block, number, way(up), octets, now);
                         blocks.uncount_content(of.block, of.generation, number, way(up), octets);
+                    }
+                    Step::Move { from, to, content, up, octets, is_taken } => {
+                        let number = blocks.content(SessionIndex(from), ContentId(content)).unwrap();
+                        let of = installed[from as usize];
+                        blocks.decided_content(ContentId(content));
+                        blocks.count_content(of.block, number, way(up), octets, now);
+                        if is_taken {
+                            let usage = blocks.take_contents(SessionIndex(from), |one| one.0 == content);
+                            usage.iter().for_each(|usage| add(&mut taken, from, usage));
+                        }
+                        let usage = ContentUsage { first: now, last: now, ..one(content, up, octets) };
+                        match blocks.withdraw_content(of.block, of.generation, number, way(up), octets) {
+                            true => {
+                                prop_assert!(!is_taken);
+                                let number = blocks.add_content(SessionIndex(to), &usage).unwrap();
+                                let mut all = blocks.contents_by_number(SessionIndex(to));
+                                prop_assert_eq!(all.nth(usize::from(number) - 1).unwrap().content, usage.content);
+                                add(&mut counted, to, &usage);
+                            }
+                            false => {
+                                prop_assert!(is_taken);
+                                add(&mut counted, from, &usage);
+                            }
+                        }
                     }
                     Step::Take { session, below } => {
                         let usage = blocks.take_contents(SessionIndex(session), |content| content.0 < below);

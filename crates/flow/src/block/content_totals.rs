@@ -1,5 +1,6 @@
 //! What all sessions of a worker have counted of each content since its start, for those who watch the node.
 
+use super::UrrCount;
 use crate::{ContentId, Direction};
 
 /// Contents that have a total: those with lower numbers.
@@ -56,6 +57,24 @@ impl ContentTotals {
             let way = direction as usize;
             total.packets[way] = total.packets[way].wrapping_add(1);
             total.octets[way] = total.octets[way].wrapping_add(octets);
+        }
+    }
+
+    /// Counts what another worker has counted, and counts no longer.
+    pub(super) fn add(&mut self, content: ContentId, count: &UrrCount) {
+        let Some(total) = self.totals.get_mut(content.index()) else {
+            return;
+        };
+        let ways = [
+            (count.ul_packets, count.ul_octets),
+            (count.dl_packets, count.dl_octets),
+        ];
+        for (way, (packets, octets)) in ways.into_iter().enumerate() {
+            total.packets[way] = total.packets[way].wrapping_add(packets);
+            total.octets[way] = total.octets[way].wrapping_add(octets);
+        }
+        if *count != UrrCount::default() {
+            self.end = self.end.max(content.index() + 1);
         }
     }
 

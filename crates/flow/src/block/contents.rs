@@ -104,6 +104,33 @@ impl Blocks {
         }
     }
 
+    /// Takes a packet back that counts at another worker from now on, if it was counted since counts were last taken:
+    /// whether it was. False also if the block is gone or not of this generation.
+    pub fn withdraw_content(
+        &mut self,
+        block: BlockRef,
+        generation: u32,
+        number: u16,
+        direction: Direction,
+        octets: u64,
+    ) -> bool {
+        let session = self.session_in(block, direction);
+        let session = session.filter(|_| self.is_live(block, generation, direction));
+        session.is_some_and(|session| self.contents.withdraw(session, number, direction, octets))
+    }
+
+    /// Adds what a session has counted of a content at another worker. The number of its counter, which is made if
+    /// there is none yet; `None`, and nothing is added: there is no room for it.
+    pub fn add_content(&mut self, session: SessionIndex, usage: &ContentUsage) -> Option<u16> {
+        self.contents.add(session, usage)
+    }
+
+    /// What a session has counted in each of its content counters since that was last taken, by their numbers from
+    /// 1 on.
+    pub fn contents_by_number(&self, session: SessionIndex) -> impl Iterator<Item = ContentUsage> + '_ {
+        self.contents.by_number(session)
+    }
+
     /// What a session has counted of each content, since that was last taken.
     pub fn contents(&self, session: SessionIndex) -> impl Iterator<Item = ContentUsage> + '_ {
         self.contents.usages(session)

@@ -46,7 +46,7 @@ fn at(address: Ipv4Addr, port: u16) -> SocketAddr {
 
 fn fate(rules: &SessionRules, ingress: InstanceId, packet: &[u8]) -> Fate {
     match interpret(rules, &network(), ingress, packet).outcome {
-        Outcome::Dropped(_) | Outcome::Recirculated { .. } => Fate::Dropped,
+        Outcome::Dropped(_) | Outcome::Consumed | Outcome::Recirculated { .. } => Fate::Dropped,
         Outcome::Forwarded { bytes, egress, .. } => {
             let (gtpu, port) = (bytes.get(28..).unwrap_or(&[]), bytes.get(22..24));
             if egress != ACCESS && egress != InstanceId(3) && egress != InstanceId(4)

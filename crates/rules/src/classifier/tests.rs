@@ -21,7 +21,7 @@ use crate::model::{
     Edit, OuterHeaderCreation, Pdi, PdiUpdate, Pdr, PdrUpdate, RuleRef, SdfFilter, SdfFilterId,
     SourceInterface,
 };
-use crate::reference_interpreter::{Conditions, Metering, Outcome, Quotas, interpret_with};
+use crate::reference_interpreter::{Conditions, CongestionMarks, Metering, Outcome, Quotas, interpret_with};
 use crate::testing::{self, NumberedHops, Sent, UserPacket, any_sent, runnable_rules, tunnelled};
 
 /// Where a packet came in and what it is; `None` for malformed ones and messages without a user packet.
@@ -93,6 +93,7 @@ proptest! {
             let Some((side, tuple)) = seen(&network, &sent) else { continue };
             let conditions = Conditions {
                 metering: Metering::Colour(Colour::Green),
+                congestion: CongestionMarks::Turn(false),
                 quotas: Quotas::default(),
                 detection: Detection::Undecided,
                 is_solicited: true,

@@ -487,6 +487,7 @@ fn check_against(image: &SessionImage, verdict: &Verdict) -> Result<(), TestCase
             ),
             "{reason}"
         ),
+        Outcome::Consumed => prop_assert!(false, "no QER asks for reports"),
         Outcome::Forwarded {
             bytes,
             egress,

@@ -7,6 +7,7 @@ use nat::mappings::MovedMapping;
 use super::counters::Counter;
 use super::dropped::DroppedCount;
 use super::meter_state::{PacketsLeft, TokensLeft};
+use super::ran_congestion::ReportedCongestion;
 use super::session_image::SessionImage;
 use crate::model::{FarId, UrrId};
 
@@ -68,4 +69,7 @@ pub struct UsageSnapshot {
     pub mappings: Vec<MovedMapping>,
     /// After a Remove: what was dropped of URRs that report it, and was not reported yet.
     pub dropped: Vec<DroppedCount>,
+    /// What the RAN has reported of QoS flows that are marked for L4S: after a Remove, and after a Replace by an image
+    /// that is leaving.
+    pub congestion: Vec<ReportedCongestion>,
 }

@@ -14,6 +14,7 @@ use super::delivery_status::{DataStatus, ReportedStatuses};
 use super::dropped::{Dropped, DroppedCount};
 use super::egress_queues::EgressQueues;
 use super::meter_state::{MeterShare, PacketsLeft, TokensLeft};
+use super::ran_congestion::ReportedCongestion;
 use crate::adjacencies::AdjacencyRef;
 use crate::boxed_option::{Absent, BoxedOption};
 use crate::classifier::{Classifier, Exemption};
@@ -125,6 +126,8 @@ pub struct Installation {
     pub may_have_connections: bool,
     /// What it has of its pool of public addresses, where it comes from elsewhere.
     pub nat: BoxedOption<InstalledNat>,
+    /// What the RAN has reported to the worker that the session comes from. The worker takes it out.
+    pub congestion: Vec<ReportedCongestion>,
 }
 
 /// What a session that comes from elsewhere has of its pool of public addresses.
@@ -150,6 +153,7 @@ impl Absent for Installation {
         tokens: Vec::new(),
         may_have_connections: false,
         nat: BoxedOption::NONE,
+        congestion: Vec::new(),
     };
 }
 
@@ -278,6 +282,21 @@ impl SessionImage {
         if !left.is_empty() {
             self.installation.get_or_insert_default().tokens = left;
         }
+    }
+
+    /// The RAN has reported this to the worker that the session comes from.
+    pub fn bring_congestion(&mut self, reported: Vec<ReportedCongestion>) {
+        if !reported.is_empty() {
+            self.installation.get_or_insert_default().congestion = reported;
+        }
+    }
+
+    /// Takes out what the RAN has reported to the worker that the session comes from.
+    pub fn take_congestion(&mut self) -> Vec<ReportedCongestion> {
+        let installation = self.installation.as_mut();
+        installation.map_or_else(Vec::new, |installation| {
+            std::mem::take(&mut installation.congestion)
+        })
     }
 
     /// The session was another worker's or another process's until now.

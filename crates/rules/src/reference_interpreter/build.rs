@@ -154,7 +154,8 @@ fn length(octets: usize) -> Result<u16, DropReason> {
     u16::try_from(octets).map_err(|_| DropReason::TooBig)
 }
 
-fn fill_ipv4_checksum(header: &mut [u8]) {
+/// Writes the checksum of an IPv4 header.
+pub(super) fn fill_ipv4_checksum(header: &mut [u8]) {
     set(header, 10, 0);
     let checksum = !sum(header);
     set(header, 10, checksum);

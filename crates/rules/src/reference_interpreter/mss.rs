@@ -30,7 +30,7 @@ pub(super) fn clamp(
             is_answer: false,
             ..
         } => (bytes, *ingress),
-        Outcome::Recirculated { .. } | Outcome::Dropped(_) => return,
+        Outcome::Recirculated { .. } | Outcome::Consumed | Outcome::Dropped(_) => return,
     };
     let to_group = tuple.addrs.has_unforwardable_destination();
     if tuple.proto != proto::TCP || tuple.fragment == Fragment::Later || to_group {

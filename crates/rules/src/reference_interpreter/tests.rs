@@ -67,7 +67,7 @@ fn forwarded(verdict: Verdict) -> (Vec<u8>, InstanceId, IpAddr) {
 fn dropped(verdict: &Verdict) -> Option<DropReason> {
     match verdict.outcome {
         Outcome::Dropped(reason) => Some(reason),
-        Outcome::Forwarded { .. } | Outcome::Recirculated { .. } => None,
+        Outcome::Forwarded { .. } | Outcome::Recirculated { .. } | Outcome::Consumed => None,
     }
 }
 

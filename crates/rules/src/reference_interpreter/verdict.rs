@@ -64,6 +64,8 @@ pub enum Outcome {
         /// Whether it is the response to a redirected packet of the UE.
         is_answer: bool,
     },
+    /// It was there for what it reports, and has no user packet.
+    Consumed,
     /// It is dropped.
     Dropped(DropReason),
 }
@@ -73,7 +75,7 @@ impl Outcome {
     pub(super) fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Forwarded { bytes, .. } | Self::Recirculated { bytes, .. } => Some(bytes),
-            Self::Dropped(_) => None,
+            Self::Consumed | Self::Dropped(_) => None,
         }
     }
 }

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use flow::meter::{PacketRate, PacketState, PacketsPer, TimeUnit, Window};
 use flow::{Bucket, Nanos, OpId, SessionIndex, WorkerId};
-use rules::image::{DroppedCount, MeterShare, PacketsLeft};
+use packet::Qfi;
+use rules::image::{
+    CongestionReport, DroppedCount, MeterShare, PacketsLeft, ReportedCongestion, SessionImage,
+};
 use rules::model::{
     BitRates, BitsPerSecond, DroppedDlThreshold, FarUpdate, MeasurementInformation, PacketRates, QerId,
     ReportingTriggers, UrrId, UrrTerms, UrrUpdate,
@@ -193,6 +196,90 @@ fn what_the_old_owner_counted_of_dropped_packets_goes_to_the_new_one() {
     assert_eq!(image.meter_share, MeterShare::Whole);
     world.delete(seid).unwrap();
     world.assert_clean();
+}
+
+/// Half of the downlink of a QoS flow is to be marked, as was reported at this time.
+fn reported(at: Nanos) -> Vec<ReportedCongestion> {
+    let report = CongestionReport {
+        at,
+        part: 5_000,
+        owed: 0,
+    };
+    vec![ReportedCongestion {
+        qfi: Some(Qfi::from_low_bits(9)),
+        reports: [None, Some(report)],
+    }]
+}
+
+/// What the image of the only session at a worker says of it.
+fn image_congestion(world: &World, worker: WorkerId) -> Vec<ReportedCongestion> {
+    let sessions = world.fleet.workers[worker.index()].sessions.values();
+    sessions
+        .flat_map(|image| image.installation.congestion.clone())
+        .collect()
+}
+
+/// A session whose QER is marked for L4S, without a rate, and what was reported of it to its worker.
+fn marked_world() -> World {
+    let (mut world, _) = world(0);
+    let mut changes = chosen_session(ue_in(bucket(), 0));
+    changes.create_qers[0].optional.get_or_insert_default().marks_l4s = true;
+    let seid = world.establish(1, changes).unwrap().seid;
+    assert_eq!(
+        image_of(&world, OLD).map(|image| image.is_shared_knowingly()),
+        Some(false)
+    );
+    let index = world.sessions.session(seid).unwrap().index();
+    world
+        .fleet
+        .worker(OLD)
+        .congestion
+        .insert(index, reported(Nanos(1)));
+    world
+}
+
+fn image_of(world: &World, worker: WorkerId) -> Option<&SessionImage> {
+    world.fleet.workers[worker.index()].sessions.values().next()
+}
+
+#[test]
+fn what_the_ran_has_reported_goes_to_the_new_owner_at_once_and_in_the_end() {
+    let mut world = marked_world();
+    let index = image_of(&world, OLD).expect("it is there").session;
+    begin(&mut world, NEW);
+    world.hand_over();
+    step(&mut world, OLD);
+    step(&mut world, NEW);
+    assert_eq!(image_congestion(&world, NEW), reported(Nanos(1)));
+    world
+        .fleet
+        .worker(OLD)
+        .congestion
+        .insert(index, reported(Nanos(2)));
+    assert_eq!(finish(&mut world), Ok(1));
+    assert_eq!(image_congestion(&world, NEW), reported(Nanos(2)));
+    assert_eq!(
+        image_of(&world, NEW).map(|image| image.meter_share),
+        Some(MeterShare::Whole)
+    );
+}
+
+#[test]
+fn what_the_ran_has_reported_to_the_other_worker_comes_back_when_a_move_is_undone() {
+    let mut world = marked_world();
+    let index = image_of(&world, OLD).expect("it is there").session;
+    begin(&mut world, NEW);
+    world.hand_over();
+    step(&mut world, OLD);
+    step(&mut world, NEW);
+    world
+        .fleet
+        .worker(NEW)
+        .congestion
+        .insert(index, reported(Nanos(2)));
+    world.pass(Duration::from_secs(5));
+    assert_eq!(finish(&mut world), Err(MoveFault::TooLate));
+    assert_eq!(image_congestion(&world, OLD), reported(Nanos(2)));
 }
 
 /// Packets that the deletion of a session reports.

@@ -10,8 +10,8 @@ use flow::{
 use nat::pools::BlockId;
 use rules::Adjacencies;
 use rules::image::{
-    Counter, DroppedCount, ImmediateActions, MeterShare, PacketsLeft, SessionChange, SessionImage,
-    TokensLeft, UsageSnapshot,
+    Counter, DroppedCount, ImmediateActions, MeterShare, PacketsLeft, ReportedCongestion, SessionChange,
+    SessionImage, TokensLeft, UsageSnapshot,
 };
 use rules::model::{SessionRules, Urr, UrrId};
 use rules::network::{Instance, Network, Roles, Route};
@@ -43,6 +43,8 @@ pub struct Worker {
     pub tokens: BTreeMap<SessionIndex, Vec<TokensLeft>>,
     /// What it has counted of dropped packets.
     pub dropped: BTreeMap<SessionIndex, Vec<DroppedCount>>,
+    /// What the RAN has reported to it.
+    pub congestion: BTreeMap<SessionIndex, Vec<ReportedCongestion>>,
     pub contents: BTreeMap<SessionIndex, Vec<ContentUsage>>,
     /// The worker selection exceptions.
     pub exceptions: BTreeMap<WorkerSelectionKey, Bucket>,
@@ -297,11 +299,13 @@ impl Worker {
                 let before_qos = self.take_before_qos(index);
                 let leaves = self.sessions[&index].meter_share == MeterShare::Leaving;
                 let packets = self.packets.get(&index).filter(|_| leaves);
+                let congestion = self.congestion.get(&index).filter(|_| leaves);
                 Ok(Some(UsageSnapshot {
                     session: index,
                     counters,
                     before_qos,
                     packets: packets.cloned().unwrap_or_default(),
+                    congestion: congestion.cloned().unwrap_or_default(),
                     ..UsageSnapshot::default()
                 }))
             }
@@ -322,6 +326,7 @@ impl Worker {
                     packets: self.packets.remove(&index).unwrap_or_default(),
                     tokens: self.tokens.remove(&index).unwrap_or_default(),
                     dropped: self.dropped.remove(&index).unwrap_or_default(),
+                    congestion: self.congestion.remove(&index).unwrap_or_default(),
                 };
                 self.sessions
                     .remove(&index)

@@ -54,6 +54,15 @@ impl CountedIn {
     }
 }
 
+/// Where packets of a content are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ContentPlace {
+    /// The number of its counter; 0: it has none.
+    pub number: u16,
+    /// Bit n: in the counter of slot n, with what else has none.
+    pub rest: u64,
+}
+
 impl Charge {
     /// Nothing.
     pub const NONE: Self = Self {
@@ -124,21 +133,47 @@ impl Charge {
             .then_some((self.urrs, self.direction, self.octets))
     }
 
+    /// Whether it is no user packet, but a message of a tunnel.
+    pub const fn is_of_message(&self) -> bool {
+        self.is_relayed
+    }
+
     /// The direction of the packet.
     pub const fn direction(&self) -> Direction {
         self.direction
     }
 
-    /// Takes back what is in the counters in these slots: the packet goes to another worker, to count there. Its
-    /// content stays counted here.
+    /// Takes back what is in the counters in these slots, and in that of its content: the packet goes to another
+    /// worker, to count there. What was reported of its content already stays counted here.
     pub fn leave(&mut self, blocks: &mut Blocks, slots: u64) {
-        self.urrs &= slots;
-        self.content = 0;
+        if self.is_relayed {
+            return;
+        }
+        let (block, generation) = (self.block, self.generation);
         let (direction, octets) = (self.direction, self.octets.into());
-        if !self.is_of_user() || !blocks.uncount(self.block, self.generation, self.urrs, direction, octets) {
-            (self.urrs, self.block, self.generation) = (0, BlockRef(0), 0);
+        let is_of_user = self.is_of_user();
+        let has_content = self.content != 0
+            && is_of_user
+            && blocks.withdraw_content(block, generation, self.content, direction, octets);
+        if !has_content {
+            self.content = 0;
+        }
+        self.urrs &= slots;
+        if !is_of_user || !blocks.uncount(block, generation, self.urrs, direction, octets) {
+            self.urrs = 0;
+        }
+        if self.urrs == 0 && !has_content {
+            (self.block, self.generation) = (BlockRef(0), 0);
             self.direction = Direction::Uplink;
         }
+    }
+
+    /// Its content, which had counter n at the worker that it comes from, is counted in `contents[n - 1]` from now on.
+    pub fn arrive_content(&mut self, contents: &[ContentPlace]) {
+        let number = usize::from(self.content);
+        let place = number.checked_sub(1).and_then(|place| contents.get(place));
+        let place = place.copied().unwrap_or_default();
+        (self.content, self.urrs) = (place.number, self.urrs | place.rest);
     }
 
     /// It counts in this block from now on: where the worker that it comes from had the counter in slot n, that in

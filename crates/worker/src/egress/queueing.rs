@@ -10,6 +10,7 @@
 //! packets have, a port also what a frame takes on the wire.
 
 pub(crate) mod departures;
+mod messages;
 pub(crate) mod moved_queues;
 mod moves;
 mod nodes;
@@ -36,7 +37,7 @@ use tm::{AqmTimes, Arrival, Class, Departure, Ecn, Limits, LossReason, Manager, 
 
 use self::moved_queues::{ArrivingSessions, MovedPacket, MovedQueues};
 use self::nodes::Nodes;
-use self::packets::{Lost, Output, Record, Room, Waiting};
+use self::packets::{Lost, Output, Record, Room, WaitedIn, Waiting};
 use self::reports::{Reports, drop_reason};
 use self::session_queues::SessionQueues;
 use self::tally::Tally;
@@ -96,6 +97,8 @@ pub(crate) struct Queueing<B> {
     /// By index in the burst.
     chosen: [Option<Chosen>; BURST],
     lost: Vec<Lost<B>>,
+    /// Messages of tunnels that have left a queue, and may have to wait in others: none between bursts.
+    messages: Vec<Waiting<B>>,
     /// What leaves next, by port; the last one is to ourselves.
     outputs: Vec<Output<B>>,
     /// How many of each port's node stand there.
@@ -210,6 +213,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             lacking: HashSet::default(),
             chosen: [None; BURST],
             lost: Vec::with_capacity(BURST),
+            messages: Vec::with_capacity(BURST),
             outputs: (0..=ports).map(|_| Output::new()).collect(),
             standing: vec![0; standing],
             arriving: ArrivingSessions::default(),
@@ -381,7 +385,10 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             queue: chosen.queue,
             octets: chosen.octets,
             colour: chosen.colour,
-            ecn: Ecn::from_bits(ecn::of(packet.data(), chosen.user.into())),
+            ecn: match chosen.charge.is_of_message() {
+                true => Ecn::Ect0,
+                false => Ecn::from_bits(ecn::of(packet.data(), chosen.user.into())),
+            },
         };
         let waiting = Waiting {
             packet,
@@ -389,6 +396,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             session: chosen.session,
             port: chosen.port,
             user: chosen.user,
+            waited_in: self.first_of_message(&chosen),
         };
         let is_reported = self.reports.selects(index);
         let place = (chosen.queue, chosen.charge.direction());
@@ -403,6 +411,25 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         if is_reported {
             self.reports.note(index, place, before, queued);
         }
+    }
+
+    /// The queue that a message waits in first; nothing of a user packet.
+    #[inline(always)]
+    fn first_of_message(&self, chosen: &Chosen) -> WaitedIn {
+        match chosen.charge.is_of_message() {
+            true => self.noted_first(chosen),
+            false => WaitedIn::default(),
+        }
+    }
+
+    #[cold]
+    fn noted_first(&self, chosen: &Chosen) -> WaitedIn {
+        let mut waited_in = WaitedIn::default();
+        let line = self.line(chosen.session, chosen.charge.direction());
+        if let Some(place) = line.and_then(|line| line.place_of(chosen.queue)) {
+            waited_in.insert(place, false);
+        }
+        waited_in
     }
 
     /// Puts a packet into its queue, or among what is lost.

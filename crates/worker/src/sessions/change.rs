@@ -349,6 +349,7 @@ impl Sessions {
             packets,
             tokens,
             dropped,
+            congestion: Vec::new(),
         };
         Some((told(last), image))
     }

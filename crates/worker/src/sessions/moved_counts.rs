@@ -1,10 +1,10 @@
 //! What packets that wait have counted, where their session moves to another worker: they count there then, so that
 //! those which are lost there are credited back there.
 
-use flow::{BlockRef, Nanos, SessionIndex, UrrCount};
+use flow::{BlockRef, ContentUsage, Nanos, SessionIndex, UrrCount};
 use rules::image::{Counter, SessionImage};
 
-use crate::burst::credit::Charge;
+use crate::burst::credit::{Charge, ContentPlace};
 use crate::sessions::table::Sessions;
 
 /// Counts that one worker gives and another one takes.
@@ -13,6 +13,10 @@ pub(crate) struct MovedCounts {
     /// By slot in the worker that gives them.
     slots: Vec<Counter>,
     counts: Vec<MovedCount>,
+    /// What was counted of contents, by the numbers of their counters in the worker that gives them.
+    contents: Vec<ContentUsage>,
+    /// Where they count in the worker that takes them.
+    content_places: Vec<ContentPlace>,
 }
 
 struct MovedCount {
@@ -27,11 +31,16 @@ impl MovedCounts {
     pub fn slots_in(&self, image: &SessionImage) -> Vec<Option<u8>> {
         self.slots.iter().map(|counter| image.slot_of(*counter)).collect()
     }
+
+    /// Where each content counts, by the number of its counter in the worker that has given it.
+    pub fn content_places(&self) -> &[ContentPlace] {
+        &self.content_places
+    }
 }
 
 impl Sessions {
-    /// Takes back what packets of a session have counted. What was counted of their contents stays counted here: it is
-    /// reported in parts, which are not taken back.
+    /// Takes back what packets of a session have counted. What was reported of their contents already, and what was
+    /// counted of those that have no counter, stays counted here.
     pub fn take_counts<'a>(
         &mut self,
         session: SessionIndex,
@@ -42,6 +51,7 @@ impl Sessions {
         };
         let (block, slots) = (slot.installed.block, slot.image.counters());
         let before = self.counts_by_slot(block, slots.len());
+        let contents: Vec<_> = self.blocks.contents_by_number(session).collect();
         let all = 1u64
             .checked_shl(slots.len() as u32)
             .map_or(u64::MAX, |bit| bit - 1);
@@ -55,17 +65,24 @@ impl Sessions {
         };
         let counts = (0..).zip(slots.iter().zip(before.into_iter().zip(after))).map(of);
         let counts = counts.filter(|moved| moved.count != UrrCount::default());
+        let left = self.blocks.contents_by_number(session);
+        let contents = contents.into_iter().zip(left).map(|(before, left)| ContentUsage {
+            count: minus(&before.count, &left.count),
+            ..before
+        });
         MovedCounts {
             counts: counts.collect(),
+            contents: contents.collect(),
             slots,
+            content_places: Vec::new(),
         }
     }
 
     /// Counts what packets have counted at another worker. What that reaches is not looked at: the session gets other
     /// bounds at once.
-    pub fn add_counts(&mut self, session: SessionIndex, moved: &MovedCounts, now: Nanos) {
+    pub fn add_counts(&mut self, session: SessionIndex, moved: &mut MovedCounts, now: Nanos) {
         let Some(slot) = self.at(session) else { return };
-        let block = slot.installed.block;
+        let (block, rest) = (slot.installed.block, slot.classifier.content_rest());
         let counts = moved.counts.iter();
         let places: Vec<_> = counts
             .map(|moved| (slot.image.slot_of(moved.counter), moved))
@@ -76,6 +93,20 @@ impl Sessions {
             let last = own.map(|times| times.last).max(moved.last);
             self.blocks
                 .add_count(block, slot, &moved.count, last.unwrap_or(now));
+        }
+        for usage in &moved.contents {
+            let number = match usage.is_nothing() {
+                true => Some(0),
+                false => self.blocks.add_content(session, usage),
+            };
+            let rest = rest.filter(|_| number.is_none());
+            if let Some(slot) = rest {
+                self.blocks.add_count(block, slot, &usage.count, usage.last);
+            }
+            moved.content_places.push(ContentPlace {
+                number: number.unwrap_or(0),
+                rest: rest.map_or(0, |slot| 1 << (slot & 63)),
+            });
         }
     }
 

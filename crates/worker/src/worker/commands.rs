@@ -258,8 +258,14 @@ impl<I: Io> Worker<I> {
         let mut applied = self.sessions.apply(change, now);
         let before = applied.retired.as_deref().filter(|_| applied.outcome.is_ok());
         self.follow_with_queues(session, before, now);
-        let image = self.sessions.at(session).map(|slot| &*slot.image);
-        self.ran_congestion.follow(session, image);
+        let image = self.sessions.image_mut(session);
+        let reported = self.ran_congestion.follow(session, image);
+        if !reported.is_empty()
+            && let Ok(usage) = &mut applied.outcome
+        {
+            let usage = usage.get_or_insert_default();
+            (usage.session, usage.congestion) = (session, reported);
+        }
         if self.nat.is_some() && (is_new || applied.retired.is_some()) {
             self.note_public_addresses(session, &mut applied, now);
         }

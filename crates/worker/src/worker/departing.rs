@@ -203,9 +203,9 @@ impl<I: Io> Worker<I> {
         let Some(queueing) = &mut self.deferred.queueing else {
             return;
         };
-        let given: Vec<_> = std::iter::from_fn(|| queueing.next_moved(session)).collect();
-        for moved in &given {
-            self.sessions.add_counts(session, &moved.counts, now);
+        let mut given: Vec<_> = std::iter::from_fn(|| queueing.next_moved(session)).collect();
+        for moved in &mut given {
+            self.sessions.add_counts(session, &mut moved.counts, now);
         }
         if let Some(slot) = self.sessions.at(session) {
             queueing.settle(&slot.image, slot.installed, given, now);

@@ -241,14 +241,14 @@ impl<I: Io> Worker<I> {
         }
         let heeds_congestion = !self.ran_congestion.is_empty();
         if heeds_congestion {
-            self.read_congestion();
+            self.read_congestion(now);
         }
         self.apply_rules(flags, now);
         if let Some(nat) = &mut self.nat {
             nat.translate(&mut self.burst, &mut self.sessions.blocks);
         }
         if heeds_congestion {
-            self.mark_congestion();
+            self.mark_congestion(now);
         }
         self.end_stage(Stage::ApplyRules, packets, &mut clock);
         self.send(source, now);
@@ -478,22 +478,23 @@ impl<I: Io> Worker<I> {
 
     /// What packets say of congestion in the RAN, as they were received.
     #[cold]
-    fn read_congestion(&mut self) {
+    fn read_congestion(&mut self, now: Nanos) {
         let burst = &mut self.burst;
         let descriptors = &mut burst.descriptors[..burst.packets.len()];
+        let (sessions, stats) = (&self.sessions, &mut self.stats);
         self.ran_congestion
-            .read_reports(&burst.packets, descriptors, &self.sessions, &mut self.stats);
+            .read_reports(&burst.packets, descriptors, sessions, stats, now);
     }
 
     /// Marks packets that leave, by what was said of congestion in the RAN.
     #[cold]
-    fn mark_congestion(&mut self) {
+    fn mark_congestion(&mut self, now: Nanos) {
         let burst = &mut self.burst;
         let descriptors = &burst.descriptors[..burst.packets.len()];
         let blocks = &self.sessions.blocks;
         burst.outcome.congested =
             self.ran_congestion
-                .mark(&mut burst.packets, descriptors, blocks, &mut self.stats);
+                .mark(&mut burst.packets, descriptors, blocks, &mut self.stats, now);
     }
 
     /// Stage `apply_rules`, with what follows for packets that wait, are redirected, or open TCP connections.

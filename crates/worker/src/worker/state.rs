@@ -181,7 +181,7 @@ impl<I: Io> Worker<I> {
             flows,
             slow_path: SlowPath::new(&config)?,
             nat: NatStage::new(&config)?,
-            ran_congestion: RanCongestion::default(),
+            ran_congestion: RanCongestion::new(config.ran_congestion_age),
             apply_rules: ApplyRulesState::new(
                 (config.shared_meters, &config.network),
                 config.relays,

@@ -13,7 +13,9 @@ use rules::image::SessionChange;
 use rules::model::{
     BitRates, BitsPerSecond, CorrelationId, Edit, Pdi, Qer, QerId, QerUpdate, SourceInterface,
 };
-use rules::reference_interpreter::{Conditions, Metering, Outcome, Quotas, ReferenceMeters, interpret_with};
+use rules::reference_interpreter::{
+    Conditions, CongestionMarks, Metering, Outcome, Quotas, ReferenceMeters, interpret_with,
+};
 use rules::testing::{self, N3_ADDRESS, UE, UserPacket, f_teid, pdr, tunnelled};
 use worker::Command;
 
@@ -127,6 +129,7 @@ impl Trial {
             &packet,
             Conditions {
                 metering: Metering::Meters(&mut self.meters, taken),
+                congestion: CongestionMarks::Turn(false),
                 quotas: Quotas::default(),
                 detection: rules::Detection::Undetected,
                 is_solicited: false,

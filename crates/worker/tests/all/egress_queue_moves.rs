@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use flow::{Bucket, PortId, WorkerId};
 use packet::{DropReason, Teid};
+use rules::Predefined;
 use rules::image::{ImmediateActions, MeterShare, SessionChange, SessionImage, UsageSnapshot};
-use rules::model::{FarId, OuterHeaderCreation};
+use rules::model::{Content, FarId, OuterHeaderCreation, PdrId, PdrUpdate, Precedence, PredefinedRule};
 use rules::testing::GNB;
 use worker::mem::MemBuf;
 use worker::{Command, EgressLimits, WorkerSelectionChange};
@@ -35,13 +36,15 @@ fn two_workers_with(case: &Case) -> (World, Box<SessionImage>) {
     (world, image)
 }
 
-fn select(world: &mut World, owner: WorkerId) {
+/// All buckets are this worker's from now on.
+pub fn select(world: &mut World, owner: WorkerId) {
     for bucket in Bucket::all() {
         world.tell_all(|| Command::SelectWorker(WorkerSelectionChange::Bucket { bucket, owner }));
     }
 }
 
-fn shared(image: &SessionImage, share: MeterShare) -> Box<SessionImage> {
+/// The image of a session that moves.
+pub fn shared(image: &SessionImage, share: MeterShare) -> Box<SessionImage> {
     Box::new(image.clone().with_share(share))
 }
 
@@ -58,7 +61,8 @@ pub fn begin(world: &mut World, image: &SessionImage) {
     select(world, WorkerId(1));
 }
 
-fn remove(world: &mut World, worker: usize) -> UsageSnapshot {
+/// A worker has the session no more.
+pub fn remove(world: &mut World, worker: usize) -> UsageSnapshot {
     let usage = world
         .apply(worker, SessionChange::Remove(SESSION))
         .expect("it is there");
@@ -131,6 +135,88 @@ fn what_waits_moves_in_order_before_what_came_to_the_new_worker() {
     );
     let there = world.workers[1].group_totals()[1].packets[1];
     assert!((10..20).contains(&there), "{there}");
+}
+
+/// The session, whose downlink is billed as a content. Its port has a rate.
+fn two_workers_that_bill(counters: [usize; 2]) -> (World, Box<SessionImage>) {
+    let case = Case { port: 800, ..FREE };
+    let mut world = World::with(network(&case), 2, |config| {
+        config.egress = EgressLimits {
+            packets: 100,
+            octets: 1 << 20,
+            queues: 64,
+        };
+        config.content_counters = counters[config.id.index()];
+    });
+    select(&mut world, WorkerId(0));
+    let rule = PredefinedRule {
+        precedence: Precedence(1),
+        filters: Vec::new(),
+        detection: Default::default(),
+        far: None,
+        qers: Vec::new(),
+        urrs: Vec::new(),
+        content: Some(Content {
+            name: "all".into(),
+            rating_group: None,
+            service_id: None,
+        }),
+    };
+    let mut predefined = Predefined::default();
+    predefined.add(b"billed", vec![rule]).expect("its name is new");
+    let mut rules = rules(0, None);
+    let update = PdrUpdate {
+        activate: predefined.rulebase(b"billed").cloned().into_iter().collect(),
+        ..PdrUpdate::new(PdrId(2))
+    };
+    rules.update_pdr(update).expect("it is there");
+    rules.instantiate(&predefined);
+    let image = world.install(1, rules);
+    (world, image)
+}
+
+/// What a content's counter has counted of what waits goes along. So what is lost at the new worker is not billed, and
+/// what has left is billed once.
+#[test]
+fn what_contents_have_counted_moves_with_what_waits() {
+    let (mut world, image) = two_workers_that_bill([16, 16]);
+    offer(&mut world, numbered(0..20));
+    begin(&mut world, &image);
+    let left = numbers(&world.take()).len() as u64;
+    assert!((1..20).contains(&left), "{left}");
+    assert_eq!(billed(remove(&mut world, 0)), left);
+    replace(&mut world, 1, image);
+    let more = pass(&mut world, Duration::from_millis(40)).len() as u64;
+    assert!(more > 0 && left + more < 20, "{left} {more}");
+    assert_eq!(queued(&world)[1], 20 - left - more);
+    assert_eq!(billed(remove(&mut world, 1)), more);
+    let sum = |worker: usize| {
+        let totals = world.workers[worker].content_totals().iter();
+        totals.map(|total| total.packets[1]).sum::<u64>()
+    };
+    assert_eq!([sum(0), sum(1)], [left, more]);
+    world.assert_conserved();
+}
+
+/// A worker that has no counter for a content bills what comes with what else has none, at once.
+#[test]
+fn contents_without_a_counter_at_the_new_worker_are_billed_together() {
+    let (mut world, image) = two_workers_that_bill([16, 0]);
+    offer(&mut world, numbered(0..20));
+    begin(&mut world, &image);
+    let left = numbers(&world.take()).len() as u64;
+    assert_eq!(billed(remove(&mut world, 0)), left);
+    let whole = SessionChange::Replace(image, ImmediateActions::default());
+    let usage = world.apply(1, whole).expect("it is there");
+    assert_eq!(billed(usage.expect("something is billed")), 20 - left);
+    pass(&mut world, Duration::from_secs(2));
+    assert_eq!(billed(remove(&mut world, 1)), 0);
+    world.assert_conserved();
+}
+
+/// Downlink packets of contents.
+fn billed(usage: UsageSnapshot) -> u64 {
+    usage.contents.iter().map(|one| one.count.dl_packets).sum()
 }
 
 #[test]

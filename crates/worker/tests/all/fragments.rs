@@ -321,6 +321,7 @@ proptest! {
                         drops += 1;
                     }
                     Outcome::Recirculated { .. } => prop_assert!(false, "no rule sends to ourselves"),
+                    Outcome::Consumed => prop_assert!(false, "nothing is reported"),
                 }
                 for counted in &verdict.counted {
                     urrs[usize::from(counted.urr == UrrId(2))] += octets as u64;

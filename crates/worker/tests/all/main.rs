@@ -25,6 +25,7 @@ mod connections;
 mod correlated;
 mod dropped;
 mod egress_queue_lives;
+mod egress_queue_messages;
 mod egress_queue_moves;
 mod egress_queue_traces;
 mod egress_queues;

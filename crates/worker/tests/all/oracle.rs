@@ -1,5 +1,7 @@
 //! The packet path against the interpreter: random rules, random packets, with the cache cold, warm and stale.
 
+mod marks;
+
 use crate::begun_connections::BegunConnections;
 use crate::common;
 
@@ -22,8 +24,8 @@ use rules::image::{Counter, ImmediateActions, SessionChange, SessionImage, Usage
 use rules::model::{AccessAction, AccessList, Content, EditError, UrrId};
 use rules::network::{BoundAccessList, Network, SessionScope};
 use rules::reference_interpreter::{
-    Billed, Conditions, Counted, Duplicate, Metering, Outcome, Quotas, ReferenceMeters, Verdict,
-    evaluate_access, interpret_with,
+    Billed, Conditions, CongestionMarks, Counted, Duplicate, Metering, Outcome, Quotas, ReferenceCongestion,
+    ReferenceMeters, Verdict, evaluate_access, interpret_with,
 };
 use rules::testing::{
     Activation, Edited, Sent, any_activation, any_edit, any_network, any_sent, runnable_rules,
@@ -37,6 +39,9 @@ use common::{World, mac_of};
 /// Recirculations that a packet may make.
 const MAX_LAPS: u32 = 7;
 
+/// How long a report of the RAN holds.
+const REPORTS_HOLD: Duration = Duration::from_secs(1);
+
 /// What happens to the session and its packets.
 #[derive(Clone, Debug)]
 enum Step {
@@ -44,6 +49,15 @@ enum Step {
     Packet(prop::sample::Index),
     /// It comes in again and again, until the smallest bucket of a meter is empty if it is a long one.
     Flood(prop::sample::Index),
+    /// A base station reports for the QoS flow and in the tunnel of this packet, in 0.01 percent; with it, or without a
+    /// user packet.
+    Report {
+        packet: prop::sample::Index,
+        parts: [Option<u16>; 2],
+        is_alone: bool,
+        /// For the packet's own QoS flow, else for one that is marked.
+        is_of_packet: bool,
+    },
     /// The rules change.
     Edit(Box<Edited>),
     /// Predefined rules come and go.
@@ -72,8 +86,8 @@ fn any_step_with() -> impl Strategy<Value = Step> {
 
 /// What the interpreter says of a packet.
 struct Expected {
-    /// Where it goes by and to whom, and how it looks then; or why it does not.
-    end: Result<(InstanceId, IpAddr, Vec<u8>), DropReason>,
+    /// Where it goes by and to whom, and how it looks then; or why it does not. `None`: it has done its work.
+    end: Result<Option<(InstanceId, IpAddr, Vec<u8>)>, DropReason>,
     /// What mirrors get.
     copies: Vec<(PortId, Vec<u8>)>,
     duplicates: Vec<Duplicate>,
@@ -100,6 +114,9 @@ struct Trial {
     reported: BTreeMap<Option<Content>, UrrCount>,
     has_contents: bool,
     meters: ReferenceMeters,
+    congestion: ReferenceCongestion,
+    /// Packets that are there for what they report.
+    consumed: u64,
     begun: BegunConnections,
     /// Packets that would look otherwise if they were green.
     yellow: u64,
@@ -127,6 +144,7 @@ fn interpret_green(
 ) -> Verdict {
     let conditions = Conditions {
         metering: Metering::Colour(Colour::Green),
+        congestion: CongestionMarks::Turn(false),
         quotas: Quotas::default(),
         detection: rules::Detection::Undetected,
         is_solicited,
@@ -159,6 +177,7 @@ impl Trial {
             config.connections.lifetimes = worker::IdleTimes::all(Duration::from_secs(1 << 30));
             config.content_counters = if has_contents { 100 } else { 0 };
             config.content_interval = Duration::from_millis(5);
+            config.ran_congestion_age = Some(REPORTS_HOLD);
         };
         let mut world = World::over(with_a_list(network), 1, configure, |io| {
             (0..5)
@@ -184,6 +203,8 @@ impl Trial {
             reported: BTreeMap::new(),
             has_contents,
             meters: ReferenceMeters::default(),
+            congestion: ReferenceCongestion::new(Some(REPORTS_HOLD)),
+            consumed: 0,
             begun: BegunConnections::default(),
             yellow: 0,
         })
@@ -209,6 +230,17 @@ impl Trial {
             match step {
                 Step::Packet(index) => self.packet(index.get(packets)),
                 Step::Flood(index) => (0..12).for_each(|_| self.packet(index.get(packets))),
+                Step::Report {
+                    packet,
+                    parts,
+                    is_alone,
+                    is_of_packet,
+                } => {
+                    let mut marked = self.rules.qers().iter().filter(|qer| qer.optional.marks_l4s);
+                    let qfi = marked.find_map(|qer| qer.qfi).filter(|_| !is_of_packet);
+                    let sent = marks::reporting(packet.get(packets), *parts, *is_alone, qfi);
+                    sent.iter().for_each(|sent| self.packet(sent));
+                }
                 Step::Edit(edit) => self.edit(|rules, _| edit.apply(rules)),
                 Step::Activate(activation) => self.edit(|rules, all| activation.apply(rules, all)),
                 Step::Exhaust(slots) => self.exhaust(*slots),
@@ -230,7 +262,7 @@ impl Trial {
             let place = out.iter().position(is_it).expect("a duplicate");
             out.remove(place);
         }
-        if let Ok((egress, next_hop, bytes)) = &expected.end {
+        if let Ok(Some((egress, next_hop, bytes))) = &expected.end {
             // The mirror's port comes behind those of all instances.
             let (port, frame) = out.remove(0);
             assert_eq!(port.0, egress.0, "each instance has its own port");
@@ -267,7 +299,7 @@ impl Trial {
                     copies.extend(mirror.map(|port| (port, bytes.clone())));
                     self.count_all(verdict.counted, &verdict.events);
                     self.bill(verdict.billed);
-                    break Ok((egress, next_hop, bytes));
+                    break Ok(Some((egress, next_hop, bytes)));
                 }
                 Outcome::Recirculated {
                     bytes,
@@ -283,6 +315,10 @@ impl Trial {
                     self.bill(verdict.billed);
                     (ingress, packet, lap) = (again, bytes, lap + 1);
                     is_answer |= answers;
+                }
+                Outcome::Consumed => {
+                    self.consumed += 1;
+                    break Ok(None);
                 }
                 Outcome::Dropped(reason) => break Err(reason),
             }
@@ -311,6 +347,7 @@ impl Trial {
         let is_solicited = access.is_some_and(|access| self.begun.have(&access, packet));
         let conditions = Conditions {
             metering: Metering::Meters(&mut self.meters, now),
+            congestion: CongestionMarks::Reports(&mut self.congestion, now),
             quotas,
             detection: rules::Detection::Undetected,
             is_solicited,
@@ -437,6 +474,7 @@ impl Trial {
             count.events *= u64::from(counting.contains(id));
         }
         self.meters.change(&rules);
+        self.congestion.change(&self.rules, &rules);
         (self.rules, self.image) = (rules, image);
     }
 

@@ -2,17 +2,21 @@
 
 use crate::common;
 
+use std::time::Duration;
+
+use flow::{SessionIndex, WorkerId};
 use packet::psc::{NewIes, PduSessionContainer, Uplink};
 use packet::{DropReason, Qfi, Teid, checksum};
 use rules::SessionRules;
-use rules::image::{ImmediateActions, SessionChange};
+use rules::image::{ImmediateActions, MeterShare, SessionChange};
 use rules::model::{Gate, OuterHeaderCreation, Pdi, QerId, QerUpdate, SourceInterface};
-use rules::testing::{GNB, N3_ADDRESS, UE, UserPacket, f_teid, pdr, tunnelled};
+use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, f_teid, pdr, tunnelled};
 use worker::{TraceItem, TracedEnd};
 
+use super::egress_queue_moves::{select, shared};
 use super::tracing::{TERMS, order};
-use common::World;
 use common::one_session::{REMOTE, TEID, hand_over, reason, session, to_ue, uplink};
+use common::{World, frame};
 
 /// The QFI of the session's QER.
 const QFI: u8 = 9;
@@ -93,7 +97,12 @@ fn towards_ue(ecn: u8) -> Vec<u8> {
 /// The ECN field of the user packet that leaves for one that comes in by a port. All else of its TOS, and its checksum,
 /// are right.
 fn ecn_of(world: &mut World, port: u16, packet: &[u8]) -> u8 {
-    let out = world.send(port, packet);
+    ecn_at(world, 0, port, packet)
+}
+
+/// The same at a worker.
+fn ecn_at(world: &mut World, worker: u16, port: u16, packet: &[u8]) -> u8 {
+    let out = world.send_frame(worker, port, &frame(port, packet));
     let [(_, frame)] = &out[..] else {
         panic!("one packet in, {} out", out.len())
     };
@@ -225,6 +234,93 @@ fn what_one_base_station_said_does_not_hold_for_another_one() {
     hand_over(&mut moved, OuterHeaderCreation::gtpu_ipv4(Teid(0x7777), GNB));
     replace(&mut world, moved);
     assert_eq!(ecn_of(&mut world, 0, &from_ue(ECT_1)), ECT_1);
+}
+
+/// A worker that gets the session from another one marks by the reports to that one, and by those to itself meanwhile,
+/// whichever is later.
+#[test]
+fn what_was_reported_moves_with_the_session() {
+    let mut world = World::with(testing::network(), 2, |_| {});
+    select(&mut world, WorkerId(0));
+    let image = world.install(1, rules(true));
+    let tell = |world: &mut World, worker, parts| {
+        let told = world.send_frame(worker, 0, &frame(0, &report(QFI, parts, &[])));
+        assert!(told.is_empty());
+    };
+    let down = |world: &mut World, worker| ecn_at(world, worker, 1, &towards_ue(ECT_1));
+    let up = |world: &mut World, worker| ecn_at(world, worker, 0, &from_ue(ECT_1));
+    tell(&mut world, 0, [Some(10_000), Some(5_000)]);
+    assert_eq!(down(&mut world, 0), ECT_1);
+
+    let leaving = SessionChange::Replace(shared(&image, MeterShare::Leaving), ImmediateActions::default());
+    let left = world.apply(0, leaving).expect("it is there").expect("a report");
+    let mut arriving = shared(&image, MeterShare::Arriving);
+    arriving.bring_congestion(left.congestion);
+    world
+        .apply(1, SessionChange::Install(arriving))
+        .expect("there is room");
+    select(&mut world, WorkerId(1));
+    // The half continues where it was.
+    assert_eq!(
+        [down(&mut world, 1), down(&mut world, 1), up(&mut world, 1)],
+        [CE, ECT_1, CE]
+    );
+
+    // What still comes to the old one is of the uplink, what comes to the new one of the downlink.
+    select(&mut world, WorkerId(0));
+    tell(&mut world, 0, [Some(0), Some(0)]);
+    select(&mut world, WorkerId(1));
+    tell(&mut world, 1, [None, Some(10_000)]);
+    let last = world
+        .apply(0, SessionChange::Remove(image.session))
+        .expect("it is there");
+    let mut whole = image;
+    whole.bring_congestion(last.expect("a report").congestion);
+    let whole = SessionChange::Replace(whole, ImmediateActions::default());
+    world.apply(1, whole).expect("it is there");
+    assert_eq!(
+        [down(&mut world, 1), down(&mut world, 1), up(&mut world, 1)],
+        [CE, CE, ECT_1]
+    );
+    world.assert_conserved();
+}
+
+/// Reports of a session that has ended are not those of one that gets its number.
+#[test]
+fn a_session_that_ends_leaves_no_report() {
+    let mut world = world(true);
+    world.send(0, &report(QFI, [Some(10_000), None], &[]));
+    let ended = world
+        .apply(0, SessionChange::Remove(SessionIndex(1)))
+        .expect("it is there");
+    assert_eq!(ended.map(|usage| usage.congestion.len()), Some(1));
+    world.install(1, rules(true));
+    assert_eq!(ecn_of(&mut world, 0, &from_ue(ECT_1)), ECT_1);
+}
+
+/// A base station that reports no longer does not have packets marked for good; each report begins the time anew, for
+/// the direction that it is of.
+#[test]
+fn a_report_holds_for_a_time() {
+    let age = Duration::from_secs(10);
+    for is_limited in [true, false] {
+        let mut world = World::with(testing::network(), 1, |config| {
+            config.ran_congestion_age = is_limited.then_some(age);
+        });
+        world.install(1, rules(true));
+        world.send(0, &report(QFI, [Some(10_000), Some(10_000)], &[]));
+        world.now = world.now + age - Duration::from_secs(1);
+        assert_eq!(ecn_of(&mut world, 1, &towards_ue(ECT_1)), CE);
+        world.send(0, &report(QFI, [None, Some(10_000)], &[]));
+        world.now = world.now + Duration::from_secs(2);
+        let last = if is_limited { ECT_1 } else { CE };
+        assert_eq!(ecn_of(&mut world, 0, &from_ue(ECT_1)), last);
+        assert_eq!(ecn_of(&mut world, 1, &towards_ue(ECT_1)), CE);
+        world.now = world.now + age;
+        assert_eq!(ecn_of(&mut world, 1, &towards_ue(ECT_1)), last);
+        world.send(0, &report(QFI, [None, Some(10_000)], &[]));
+        assert_eq!(ecn_of(&mut world, 1, &towards_ue(ECT_1)), CE);
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ proptest! {
             }
             let conditions = Conditions {
                 metering: Metering::Colour(Colour::Green),
+                congestion: CongestionMarks::Turn(false),
                 quotas: Quotas::default(),
                 detection: detection.borrowed(),
                 is_solicited: true,

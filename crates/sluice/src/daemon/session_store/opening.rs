@@ -367,7 +367,7 @@ mod tests {
     fn what_a_start_can_do_without_is_passed_over_and_named() {
         let path = std::env::temp_dir().join(format!("sluice-opening-{}", std::process::id()));
         let open = || {
-            let directory = Directory::open(&path).expect("nobody has it");
+            let directory = Directory::open(&path).expect("it is free");
             Store::open(directory, Settings::default(), Duration::ZERO).expect("a store")
         };
         let (response, usage) = (Key::Response([1; 8]), Key::LastUsage([2; 10]));

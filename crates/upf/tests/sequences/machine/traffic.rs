@@ -112,6 +112,7 @@ pub fn fate(rules: &SessionRules, network: &Network, packet: &Kept) -> (Fate, Ve
     let fate = match verdict.outcome {
         Outcome::Forwarded { bytes, egress, .. } => Fate::Out(egress, bytes),
         Outcome::Recirculated { .. } => unreachable!("no plan leads to ourselves"),
+        Outcome::Consumed => unreachable!("nothing is reported"),
         Outcome::Dropped(packet::DropReason::FarBuffer) => {
             let pdr = verdict.pdr.and_then(|id| rules.pdr(id));
             Fate::Waits(pdr.and_then(|pdr| pdr.far).expect("a FAR that buffers"))

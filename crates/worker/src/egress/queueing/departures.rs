@@ -75,6 +75,9 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             for index in 0..taken {
                 self.depart_one(index, place, &mut port, now);
             }
+            if !self.messages.is_empty() {
+                self.pass_messages_on(place, now);
+            }
             if let Some(port) = port {
                 self.send_gathered(port, exit.lags.carrier(port), exit, now);
             }
@@ -91,11 +94,14 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             return;
         };
         let is_marked = departure.marks_ce;
+        self.reports
+            .end(departure.slot, QueueEnd::Left { is_marked }, now);
+        if waiting.charge.is_of_message() && self.has_to_wait_on(&waiting, now) {
+            return self.messages.push(waiting);
+        }
         if is_marked {
             waiting.mark();
         }
-        self.reports
-            .end(departure.slot, QueueEnd::Left { is_marked }, now);
         let split = match self.splits.is_empty() {
             true => None,
             false => self.splits.remove(&departure.slot.0),
@@ -116,6 +122,25 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             node: Some(place as u8),
             ..departing
         });
+    }
+
+    /// Messages have left a queue below the node at a place: each waits in the next one that has packets, or leaves.
+    #[cold]
+    #[inline(never)]
+    fn pass_messages_on(&mut self, place: usize, now: Nanos) {
+        let mut messages = std::mem::take(&mut self.messages);
+        for message in messages.drain(..) {
+            let Some(message) = self.wait_on(message, now) else {
+                continue;
+            };
+            self.standing[place] += 1;
+            let departing = message.departing(None);
+            self.stand(Departing {
+                node: Some(place as u8),
+                ..departing
+            });
+        }
+        self.messages = messages;
     }
 
     /// Puts a packet behind those that stand before its port; those to ourselves have a line of their own.

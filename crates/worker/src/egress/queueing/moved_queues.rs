@@ -76,8 +76,11 @@ impl<B> MovedQueues<B> {
     /// What the packets have counted is in this block now.
     pub fn counts_here(&mut self, image: &SessionImage, installed: Installed) {
         let slots = self.counts.slots_in(image);
-        self.charges_mut()
-            .for_each(|charge| charge.arrive(installed, &slots));
+        let contents = self.counts.content_places().to_vec();
+        for charge in self.charges_mut() {
+            charge.arrive(installed, &slots);
+            charge.arrive_content(&contents);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use flow::{Nanos, PortId, SessionIndex};
 use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf, ecn};
+use rules::image::EgressQueues;
 
 use crate::burst::credit::Charge;
 
@@ -17,6 +18,31 @@ pub(super) struct Waiting<B> {
     pub port: PortId,
     /// Where its user packet begins.
     pub user: u16,
+    /// Of a message of a tunnel: the queues that it has waited in.
+    pub waited_in: WaitedIn,
+}
+
+/// The queues of a session and direction that a message of a tunnel has waited in, or does: bit n is place n, and bit
+/// n + 8 the low latency queue there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct WaitedIn(u16);
+
+const _: () = assert!(EgressQueues::MAX <= 8);
+
+impl WaitedIn {
+    const fn bit(place: u8, is_low_latency: bool) -> u16 {
+        1 << (place % 8 + 8 * is_low_latency as u8)
+    }
+
+    /// Whether it has waited in this one, or does.
+    pub const fn has(self, place: u8, is_low_latency: bool) -> bool {
+        self.0 & Self::bit(place, is_low_latency) != 0
+    }
+
+    /// It waits in this one now.
+    pub const fn insert(&mut self, place: u8, is_low_latency: bool) {
+        self.0 |= Self::bit(place, is_low_latency);
+    }
 }
 
 /// Room for a packet that waits: one cache line, where buffers are pointers.
@@ -77,8 +103,11 @@ impl<B> Waiting<B> {
 }
 
 impl<B: PacketBuf> Waiting<B> {
-    /// Its user packet says that congestion was experienced.
+    /// Its user packet, if it has one, says that congestion was experienced.
     pub fn mark(&mut self) {
+        if self.charge.is_of_message() {
+            return;
+        }
         let asks = self.packet.asks_udp_checksum().is_some();
         // The field was read there when it came.
         let _ = ecn::mark(self.packet.data_mut(), self.user.into(), asks);

@@ -127,8 +127,8 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         self.lose_arriving(session);
     }
 
-    /// Takes all packets of a session out of its queues, in order, to leave at once. It has no queues any more until it
-    /// gets [an image](Self::follow).
+    /// Takes all packets of a session out of its queues, in order, to leave at once; messages of tunnels behind
+    /// them. It has no queues any more until it gets [an image](Self::follow).
     pub fn empty(&mut self, session: SessionIndex, now: Nanos) -> Vec<Departing<B>> {
         let mut all = Vec::new();
         for direction in Direction::BOTH {
@@ -136,6 +136,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                 all.push(waiting.departing(split))
             });
         }
+        all.sort_by_key(|departing: &Departing<B>| departing.charge.is_of_message());
         all.extend(self.release_arriving(session));
         all
     }
