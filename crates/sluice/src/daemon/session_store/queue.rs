@@ -1,6 +1,6 @@
 //! The queue from control's thread to the writer, and what both threads and the API know.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use n4::Kept;
@@ -20,6 +20,8 @@ pub(super) struct Shared {
     pub(super) durable: AtomicU64,
     pub(super) fails: AtomicBool,
     pub(super) stop: AtomicBool,
+    /// Whether the writer is to be woken when there is something in the queue.
+    pub(super) sleeps: AtomicBool,
     /// What the store has, and why it fails.
     pub(super) writer: Mutex<(Progress, Option<String>)>,
     /// Sessions that are yet to come back, and what has come back.
@@ -122,7 +124,11 @@ impl SessionStore for StoreFeed {
 
     fn commit(&mut self, changes: u64) {
         self.push(Order::Commit(changes));
-        self.writer.unpark();
+        // Either the writer sees the commit before it sleeps, or this sees that it is about to.
+        fence(Ordering::SeqCst);
+        if self.shared.sleeps.load(Ordering::Relaxed) {
+            self.writer.unpark();
+        }
     }
 
     fn durable(&self) -> u64 {

@@ -2,7 +2,7 @@
 //! come, and notifies control how far that is.
 
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -20,6 +20,10 @@ use super::queue::{Order, QUEUED, Shared, StoreFeed, StoreView};
 
 /// How long the writer sleeps when there is nothing to do and it is not woken.
 const NAP: Duration = Duration::from_millis(100);
+/// How often the writer looks into the queue while control gives it something: nothing has to wake it then.
+const LOOKS_EVERY: Duration = Duration::from_micros(50);
+/// How long after that it goes on so.
+const STAYS_AWAKE: Duration = Duration::from_millis(2);
 /// How long the writer tries to make the rest durable when the daemon ends.
 const LAST_TRY: Duration = Duration::from_secs(10);
 
@@ -99,8 +103,13 @@ struct Writer {
 
 impl Writer {
     fn run(&mut self) -> bool {
+        let mut idle = STAYS_AWAKE;
         while !self.shared.stop.load(Ordering::Relaxed) {
-            self.turn();
+            idle = if self.turn() {
+                Duration::ZERO
+            } else {
+                idle + LOOKS_EVERY
+            };
             if self.queue.is_empty() {
                 let due = self
                     .store
@@ -108,7 +117,8 @@ impl Writer {
                     .map(|at| at.saturating_sub(self.begin.elapsed()));
                 match due {
                     Some(Duration::ZERO) => {}
-                    due => std::thread::park_timeout(due.unwrap_or(NAP).min(NAP)),
+                    due if idle < STAYS_AWAKE => std::thread::sleep(due.unwrap_or(NAP).min(LOOKS_EVERY)),
+                    due => self.sleep(due.unwrap_or(NAP).min(NAP)),
                 }
             }
         }
@@ -125,7 +135,20 @@ impl Writer {
         }
     }
 
-    fn turn(&mut self) {
+    /// Sleeps until control wakes it, or for this time.
+    fn sleep(&self, time: Duration) {
+        self.shared.sleeps.store(true, Ordering::Relaxed);
+        // Either this sees what control has put into the queue, or control sees that it is to wake the writer.
+        fence(Ordering::SeqCst);
+        if self.queue.is_empty() {
+            std::thread::park_timeout(time);
+        }
+        self.shared.sleeps.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether control had given something.
+    fn turn(&mut self) -> bool {
+        let is_busy = !self.queue.is_empty();
         let now = self.begin.elapsed();
         while self.queue.peek().is_ok_and(|order| self.takes(order))
             && let Ok(order) = self.queue.pop()
@@ -138,6 +161,7 @@ impl Writer {
         }
         self.publish();
         self.store.index_slice(now);
+        is_busy
     }
 
     /// Whether it is the turn of this one. Removals are taken whether there is room or not, and on a full disk what was
