@@ -1,13 +1,15 @@
 //! Sessions that come from another process: an import takes a session's numbers as they are, or says which one another
 //! session has, and changes nothing then.
 
+use flow::meter::TimeUnit;
 use flow::{Nanos, SessionIndex};
 use packet::Teid;
-use rules::image::SessionImage;
+use rules::image::{PacketsLeft, SessionImage};
 use rules::network::Network;
 use rules::prefix::IpPrefix;
 use std::fmt;
 use std::net::IpAddr;
+use std::time::Duration;
 use usage::UsageAccounts;
 
 use crate::change_context::ChangeContext;
@@ -78,6 +80,19 @@ pub(crate) enum Origin {
     Store,
 }
 
+/// What is left of a session's packet rates. A window that ends later than the longest unit of time lasts was dated by
+/// a clock that was set back since: it lasts no longer than that.
+fn packets_left(record: &SessionRecord, now: Nanos) -> Vec<PacketsLeft> {
+    let latest = now + Duration::from_nanos(TimeUnit::Week.nanos());
+    let mut left = record.packets.clone();
+    for state in left.iter_mut().flat_map(|left| &mut left.states) {
+        for window in [&mut state.base, &mut state.additional] {
+            window.ends = window.ends.min(latest);
+        }
+    }
+    left
+}
+
 /// A session that is to be established from a record.
 pub(crate) struct Arriving {
     pub(crate) session: Box<Session>,
@@ -113,7 +128,7 @@ pub(crate) fn import(
     let bucket = allowed.nearest(record.bucket).ok_or(Refusal::NoResources)?;
     image.bucket = bucket;
     image.seid = record.seid.0;
-    image.bring_packets(record.packets.clone());
+    image.bring_packets(packets_left(record, now));
     image.bring_tokens(record.tokens.clone());
     image.comes_from_elsewhere();
     image.add_dropped(&record.dropped);

@@ -95,8 +95,7 @@ impl UsageRecordQueue {
             session.usage.add_before_qos(&before_qos);
             self.enter_contents(session, &contents);
         }
-        let has_more = !usage.counters.is_empty() || !usage.packets.is_empty() || !usage.tokens.is_empty();
-        (contents.is_empty() || has_more).then_some(usage)
+        (contents.is_empty() || !usage.is_empty()).then_some(usage)
     }
 
     /// Enters what a session has counted of contents.

@@ -126,17 +126,18 @@ fn choose(
     let numbered: Vec<_> = workers.iter().copied().zip(loaded.iter().map(sum)).collect();
     let is_above =
         |most: u64, least: u64| u128::from(most) * 100 > u128::from(least) * u128::from(ratio_percent);
+    // A bucket as heavy as the difference would only swap the two.
+    let is_better =
+        |to: WorkerId, apart: u64, (bucket, load): &(Bucket, u64)| *load < apart && may_own(to, *bucket);
+    let is_better = &is_better;
     let pairs = numbered.iter().zip(&loaded).flat_map(|(&(from, most), own)| {
         let others = numbered.iter().filter(move |(_, least)| is_above(most, *least));
-        let may_go = move |to: WorkerId| own.iter().any(|(bucket, _)| may_own(to, *bucket));
-        let others = others.filter(move |(to, _)| may_go(*to));
+        let may_go = move |to: WorkerId, apart: u64| own.iter().any(|bucket| is_better(to, apart, bucket));
+        let others = others.filter(move |(to, least)| may_go(*to, most.saturating_sub(*least)));
         others.map(move |&(to, least)| (most.saturating_sub(least), Reverse(from), Reverse(to), own))
     });
     let (apart, _, Reverse(to), own) = pairs.max_by_key(|(apart, from, to, _)| (*apart, *from, *to))?;
-    // A bucket as heavy as the difference would only swap the two.
-    let better = own
-        .iter()
-        .filter(|(bucket, load)| *load < apart && may_own(to, *bucket));
+    let better = own.iter().filter(|bucket| is_better(to, apart, bucket));
     let (bucket, _) = better.max_by_key(|(number, load)| (*load, Reverse(*number)))?;
     Some((*bucket, to))
 }
@@ -244,6 +245,17 @@ mod tests {
             None,
             "no other may have that of worker 1"
         );
+    }
+
+    #[test]
+    fn a_bucket_that_is_too_heavy_to_move_keeps_no_others_from_moving() {
+        let loads = even(3, |place| match place {
+            0 | 3 => 5,
+            1 => 90,
+            _ => 0,
+        });
+        let moves = choose(&loads, &all(3), 150, &anywhere);
+        assert_eq!(moves, Bucket::new(0).map(|bucket| (bucket, WorkerId(2))));
     }
 
     #[test]

@@ -107,11 +107,10 @@ impl SessionKeeping<'_> {
         !self.endpoint.is_exporting() && keeper.is_settled(self.endpoint)
     }
 
-    /// Checkpoints of what sessions have counted in a worker, which gets the list back.
+    /// Checkpoints of what sessions have counted in a worker, which gets the list back with what was not taken.
     pub(super) fn keep_counts(&mut self, worker: usize, mut counts: Vec<SessionCount>) {
         if let Some(keeper) = self.keeper {
-            keeper.put_counts(self.endpoint, &counts);
-            counts.clear();
+            keeper.put_counts(self.endpoint, &mut counts);
             self.workers
                 .send(WorkerId(worker as u16), Command::CountsRoom(counts));
         }

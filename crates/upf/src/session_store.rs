@@ -46,8 +46,8 @@ pub trait SessionStore: Send {
     /// Takes what is to be kept from now on.
     fn put(&mut self, kept: Kept, frame: &Arc<RecordFrame>);
 
-    /// Takes what a session has counted. It may lose that.
-    fn put_progress(&mut self, seid: Seid, progress: SessionProgress, frame: &Arc<RecordFrame>);
+    /// Takes what a session has counted, which it may lose. Whether it had room.
+    fn put_progress(&mut self, seid: Seid, progress: SessionProgress, frame: &Arc<RecordFrame>) -> bool;
 
     /// All of the first `changes` changes have been put.
     fn commit(&mut self, changes: u64);
@@ -194,23 +194,35 @@ impl SessionKeeper {
         }
     }
 
-    /// Takes what a worker's sessions have counted.
-    pub fn put_counts(&mut self, endpoint: &Endpoint, counts: &[SessionCount]) {
-        for of_one in counts.chunk_by(|a, b| a.session == b.session) {
-            let Some(first) = of_one.first() else { continue };
-            let urrs = of_one.iter().filter_map(|one| match one.counted {
-                Counted::Urr(urr, count) => Some((urr, count)),
-                Counted::Packets(_) => None,
-            });
-            let packets = of_one.iter().filter_map(|one| match one.counted {
-                Counted::Packets(left) => Some(left),
-                Counted::Urr(..) => None,
-            });
-            if let Some((seid, progress)) = endpoint.progress(first.session, urrs, packets)
-                && !progress.is_empty()
-            {
-                self.store.put_progress(seid, progress, &self.frame);
-            }
+    /// Takes what a worker's sessions have counted, and leaves what cannot be taken at present.
+    pub fn put_counts(&mut self, endpoint: &Endpoint, counts: &mut Vec<SessionCount>) {
+        let of_sessions = counts.chunk_by(|a, b| a.session == b.session);
+        let taken: Vec<bool> = of_sessions
+            .flat_map(|of_one| {
+                let is_taken = self.put_counts_of_one(endpoint, of_one);
+                of_one.iter().map(move |_| is_taken)
+            })
+            .collect();
+        let mut taken = taken.into_iter();
+        counts.retain(|_| !taken.next().unwrap_or_default());
+    }
+
+    fn put_counts_of_one(&mut self, endpoint: &Endpoint, counts: &[SessionCount]) -> bool {
+        let Some(session) = counts.first().map(|first| first.session) else {
+            return true;
+        };
+        let urrs = counts.iter().filter_map(|one| match one.counted {
+            Counted::Urr(urr, count) => Some((urr, count)),
+            Counted::Packets(_) => None,
+        });
+        let packets = counts.iter().filter_map(|one| match one.counted {
+            Counted::Packets(left) => Some(left),
+            Counted::Urr(..) => None,
+        });
+        match endpoint.progress(session, urrs, packets) {
+            None => false,
+            Some((_, progress)) if progress.is_empty() => true,
+            Some((seid, progress)) => self.store.put_progress(seid, progress, &self.frame),
         }
     }
 

@@ -167,8 +167,9 @@ pub enum Command {
         /// Which of its mappings to public addresses are wanted.
         mappings: MappingsWanted,
     },
-    /// An empty list for [`Event::Counted`], whose capacity is what the worker may put in: at least
-    /// [`LEAST_COUNTS`]. Control sends [`COUNTS_BUFFERS`] of them at first, and each again when it has read it.
+    /// A list for [`Event::Counted`], whose capacity is what the worker may put in: at least [`LEAST_COUNTS`]. Control
+    /// sends [`COUNTS_BUFFERS`] of them at first, and each again when it has read it. Sessions whose counts are still in
+    /// it are looked at again at their next turn.
     /// One that the worker cannot keep, because it has that many or the list is shorter, comes back empty.
     CountsRoom(Vec<SessionCount>),
     /// Whether sessions that are not here may still be restored: packets for tunnels and UE addresses of no session are
@@ -397,7 +398,7 @@ pub enum Event {
     /// What URRs have counted and what is left of packet rates, of sessions where either has changed since they were
     /// looked at last ([`WorkerConfig::checkpoint_interval`](crate::WorkerConfig::checkpoint_interval)). All counts of
     /// a session are in one event, next to each other, as they were at one moment, and before the response to any
-    /// change of the session that follows. The list is to be sent back, empty ([`Command::CountsRoom`]).
+    /// change of the session that follows. The list is to be sent back ([`Command::CountsRoom`]).
     Counted {
         /// The counts.
         counts: Vec<SessionCount>,

@@ -73,3 +73,30 @@ pub struct UsageSnapshot {
     /// that is leaving.
     pub congestion: Vec<ReportedCongestion>,
 }
+
+impl UsageSnapshot {
+    /// Whether there is nothing of the session in it.
+    pub fn is_empty(&self) -> bool {
+        let Self {
+            session: _,
+            counters,
+            times,
+            before_qos,
+            contents,
+            packets,
+            tokens,
+            mappings,
+            dropped,
+            congestion,
+        } = self;
+        counters.is_empty()
+            && times.is_empty()
+            && before_qos.is_empty()
+            && contents.is_empty()
+            && packets.is_empty()
+            && tokens.is_empty()
+            && mappings.is_empty()
+            && dropped.is_empty()
+            && congestion.is_empty()
+    }
+}

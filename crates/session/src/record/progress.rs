@@ -13,7 +13,7 @@ use super::types::SessionRecord;
 
 /// The version of the form, its first octet.
 const VERSION: u8 = 2;
-/// The version that knew no packet rates.
+/// The version before, which knew no packet rates. It is written where there are none, for builds that read no other.
 const WITHOUT_PACKETS: u8 = 1;
 
 /// What a session has counted since its record was written.
@@ -66,6 +66,9 @@ impl SessionProgress {
     /// None is known: numbers of any size can be written.
     pub fn encode(&self, wall: &WallClock) -> Result<Vec<u8>, RecordError> {
         let urrs: Vec<Urr> = self.urrs.iter().map(|one| Urr::of(one, wall)).collect();
+        if self.packets.is_empty() {
+            return plain::encode(&(WITHOUT_PACKETS, urrs), "progress");
+        }
         let packets: Vec<Packets> = self.packets.iter().map(|one| Packets::of(one, wall)).collect();
         plain::encode(&(VERSION, urrs, packets), "progress")
     }
@@ -105,8 +108,15 @@ fn join(known: &mut PacketsLeft, other: &PacketsLeft, rates: PacketRates) {
 }
 
 /// The later window of two. Both are the same if their ends differ by less than a unit of time, as dates of one moment
-/// do after the host's clock was set: then the one in which less is left is the later look.
+/// do after the host's clock was set: then the one in which less is left is the later look. One that ends at 0 has not
+/// begun, or ended before the process's clock began: the other one counts.
 fn later(a: Window, b: Window, rate: PacketsPer) -> Window {
+    if a.ends == Nanos::ZERO {
+        return b;
+    }
+    if b.ends == Nanos::ZERO {
+        return a;
+    }
     let (ends, other) = (a.ends.max(b.ends), a.ends.min(b.ends));
     let left = if ends.0 - other.0 < rate.unit.nanos() {
         a.left.min(b.left)
@@ -299,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_before_is_read() {
+    fn what_has_no_packet_rates_is_as_in_the_version_before() {
         // As version 1 wrote it: a URR, no packet rates.
         let octets = b"\x01\x01\x07\x03\x80\x9c\x90\xe1\xd0\x9f\xe7\xcb\x17\x80\x94\xeb\xdc\x03\x01\xff\xff\xff\xff\xff\
                        \xff\xff\xff\xff\x01\x02\x03\x04";
@@ -308,6 +318,7 @@ mod tests {
             packets: Vec::new(),
             ..progress()
         };
+        assert_eq!(known.encode(&wall).as_deref(), Ok(&octets[..]));
         assert_eq!(SessionProgress::decode(octets, &wall), Ok(known));
     }
 
@@ -321,7 +332,8 @@ mod tests {
         let (early, late) = (window(2, 70 * MINUTE), window(9, 71 * MINUTE));
         assert_eq!(both(early, late), late);
         assert_eq!(both(window(5, 70 * MINUTE), early), early);
-        assert_eq!(both(window(0, 0), late), late, "none has begun");
+        let soon = window(9, MINUTE / 2);
+        assert_eq!(both(window(0, 0), soon), soon, "over, or not begun");
         assert_eq!(
             both(window(5, 70 * MINUTE + 3), early),
             window(2, 70 * MINUTE + 3),

@@ -231,12 +231,13 @@ impl SessionStore for MemoryStore {
         });
     }
 
-    fn put_progress(&mut self, seid: Seid, progress: SessionProgress, frame: &Arc<RecordFrame>) {
+    fn put_progress(&mut self, seid: Seid, progress: SessionProgress, frame: &Arc<RecordFrame>) -> bool {
         let octets = progress.encode(&frame.wall).expect("octets");
         let key = Key::Progress(seid.0);
         self.state()
             .waiting
             .push_back(Operation::Put(key, Vec::new(), octets));
+        true
     }
 
     fn commit(&mut self, changes: u64) {

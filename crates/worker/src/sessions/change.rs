@@ -490,13 +490,7 @@ fn join_packets(blocks: &mut Blocks, block: BlockRef, index: u8, left: [PacketSt
 
 /// The usage of a session, if there is any to report.
 fn told(usage: UsageSnapshot) -> Option<UsageSnapshot> {
-    let is_nothing = usage.counters.is_empty()
-        && usage.before_qos.is_empty()
-        && usage.contents.is_empty()
-        && usage.packets.is_empty()
-        && usage.tokens.is_empty()
-        && usage.dropped.is_empty();
-    (!is_nothing).then_some(usage)
+    (!usage.is_empty()).then_some(usage)
 }
 
 fn fault(error: BlockError) -> ApplyError {

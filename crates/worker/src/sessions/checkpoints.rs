@@ -129,6 +129,11 @@ impl Checkpoints {
             return;
         }
         self.list.retain(|count| count.session != session);
+        self.look_again(sessions, session);
+    }
+
+    /// What was noted of a session is not with control: it is looked at again at its next turn.
+    pub fn look_again(&mut self, sessions: &Sessions, session: SessionIndex) {
         if let Some(block) = sessions.marked(session) {
             let MarkedBlock { place, mark, .. } = self.whole_mark(sessions, block);
             self.marks[place] = !mark;

@@ -384,6 +384,11 @@ impl<I: Io> Worker<I> {
     /// Takes a list for counts, or gives it back.
     #[cold]
     fn take_counts_room(&mut self, mut counts: Vec<SessionCount>) {
+        if let Some(checkpoints) = &mut self.checkpoints {
+            for of_one in counts.chunk_by(|a, b| a.session == b.session) {
+                checkpoints.look_again(&self.sessions, of_one[0].session);
+            }
+        }
         counts.clear();
         let kept = match &mut self.checkpoints {
             Some(checkpoints) => checkpoints.take_room(counts),

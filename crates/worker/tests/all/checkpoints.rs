@@ -440,3 +440,43 @@ fn a_place_that_another_session_takes_is_looked_at_as_that_one_is() {
     case.pass(2 * INTERVAL, true);
     assert_eq!((case.counts.len(), case.packets.len()), (1, 0));
 }
+
+#[test]
+fn counts_that_control_gives_back_are_pushed_again() {
+    let mut case = Case::ready(4);
+    case.send(2);
+    let mut lists = counted_within(&mut case, 2 * INTERVAL);
+    assert_eq!(lists.len(), 1);
+    let list = lists.remove(0);
+    assert_eq!(sessions_of(&list), [2]);
+    let commands = &mut case.world.controls[0].commands;
+    commands.push(Command::CountsRoom(list)).expect("there is room");
+    let lists = counted_within(&mut case, 4 * INTERVAL);
+    assert_eq!(
+        lists.iter().map(|list| sessions_of(list)).collect::<Vec<_>>(),
+        [[2]],
+        "once"
+    );
+}
+
+/// The lists that are pushed meanwhile.
+fn counted_within(case: &mut Case, time: Duration) -> Vec<Vec<SessionCount>> {
+    let mut lists = Vec::new();
+    for _ in 0..time.as_millis() / 10 {
+        case.world.now = case.world.now + Duration::from_millis(10);
+        case.world.poll();
+        lists.extend(
+            events(&mut case.world)
+                .into_iter()
+                .filter_map(|event| match event {
+                    Event::Counted { counts } => Some(counts),
+                    _ => None,
+                }),
+        );
+    }
+    lists
+}
+
+fn sessions_of(list: &[SessionCount]) -> Vec<u32> {
+    list.iter().map(|count| count.session.0).collect()
+}

@@ -115,11 +115,12 @@ impl SessionStore for StoreFeed {
         self.push(Order::Keep(kept, Arc::clone(frame)));
     }
 
-    fn put_progress(&mut self, seid: Seid, progress: SessionProgress, frame: &Arc<RecordFrame>) {
-        // A checkpoint that finds no room is made up for by the next one.
-        if self.has_room() {
+    fn put_progress(&mut self, seid: Seid, progress: SessionProgress, frame: &Arc<RecordFrame>) -> bool {
+        let has_room = self.has_room();
+        if has_room {
             self.push(Order::Progress(seid, progress, Arc::clone(frame)));
         }
+        has_room
     }
 
     fn commit(&mut self, changes: u64) {

@@ -22,7 +22,7 @@ use super::queue::{Order, QUEUED, Shared, StoreFeed, StoreView};
 const NAP: Duration = Duration::from_millis(100);
 /// How often the writer looks into the queue while control gives it something: nothing has to wake it then.
 const LOOKS_EVERY: Duration = Duration::from_micros(50);
-/// How long after that it goes on so.
+/// How long it does so after the last change.
 const STAYS_AWAKE: Duration = Duration::from_millis(2);
 /// How long the writer tries to make the rest durable when the daemon ends.
 const LAST_TRY: Duration = Duration::from_secs(10);
