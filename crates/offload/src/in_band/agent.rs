@@ -2,14 +2,15 @@
 //!
 //! A host has a channel for each of its workers, and says by the first one how many: the others wait until then. What
 //! they give is in one backend. A session is the channel's that gave its first object, until it is removed there;
-//! objects of the node are those of all channels, which say the same. When the contact of a channel ends, its sessions
-//! are gone, and those of the others stay; with the last contact all is gone.
+//! objects of the node are those of all channels, which say the same, and stay until all that have given them have
+//! removed them. When the contact of a channel ends, its sessions are gone, and those of the others stay; with the
+//! last contact all is gone.
 
 use std::collections::VecDeque;
 
 use flow::Nanos;
 use flow::contract::{
-    Backend, Event, FlowOp, Notice, ObjectId, Refusal, Reply, Request, SharedBackend, Subject,
+    Backend, Event, FlowOp, Notice, ObjectId, Outcome, Refusal, Reply, Request, SharedBackend, Subject,
 };
 use flow::{OpId, SessionIndex};
 
@@ -378,31 +379,38 @@ impl<B: SharedBackend> Agent<B> {
     fn carry_out(&mut self, place: usize, mut request: Request) {
         if let Some(refusal) = self.of_another(place, &request) {
             self.stats.of_others += 1;
-            let (id, outcome) = (request.id, Err(refusal));
-            self.stats.left_out += self.channels[place].queue(Notice::Reply(Reply { id, outcome }));
-            return;
+            return self.answer(place, request.id, Err(refusal));
+        }
+        if self.stays_for_others(place, &request) {
+            return self.answer(place, request.id, Ok(Outcome::Done));
         }
         let asked = Asked {
             place,
             id: request.id,
             ends: ended_by(&request),
         };
-        self.note_of_node(place, &request);
         request.id = OpId(self.unanswered.add(asked));
         self.backend.submit(request);
     }
 
-    /// Notes which objects of the node there are by which channels, where the host has several.
-    fn note_of_node(&mut self, place: usize, request: &Request) {
+    /// Answers a request that is not the backend's.
+    fn answer(&mut self, place: usize, id: OpId, outcome: Result<Outcome, Refusal>) {
+        self.stats.left_out += self.channels[place].queue(Notice::Reply(Reply { id, outcome }));
+    }
+
+    /// Notes which objects of the node there are by which channels, where the host has several. Whether the request
+    /// removes one that others have given: one that comes late, of a worker that stood still, takes nothing from them.
+    fn stays_for_others(&mut self, place: usize, request: &Request) -> bool {
         if self.used == 1 || request.subject != Subject::Node || request.epoch != self.backend.epoch() {
-            return;
+            return false;
         }
         match &request.op {
             FlowOp::Install(object) | FlowOp::Update(object) | FlowOp::Put(object) => {
                 self.said_of_node.give(object.id(), place);
+                false
             }
-            FlowOp::Remove(id) => self.said_of_node.remove(*id),
-            FlowOp::Query(_) | FlowOp::Fence => {}
+            FlowOp::Remove(id) => self.said_of_node.remove(*id, place),
+            FlowOp::Query(_) | FlowOp::Fence => false,
         }
     }
 

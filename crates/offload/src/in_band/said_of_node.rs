@@ -1,4 +1,4 @@
-//! Which channels have given an object of the node, which all of them give.
+//! Which channels have given an object of the node, which all of them give: it stays while one has not removed it.
 
 use std::collections::HashMap;
 
@@ -22,9 +22,17 @@ impl SaidOfNode {
         }
     }
 
-    /// One removes it: it is gone for all.
-    pub fn remove(&mut self, id: ObjectId) {
-        self.by.remove(&id);
+    /// The channel at a place removes an object. Whether others have given it, for whom it stays.
+    pub fn remove(&mut self, id: ObjectId, place: usize) -> bool {
+        let Some(by) = self.by.get_mut(&id) else {
+            return false;
+        };
+        *by &= !bit(place);
+        let stays = *by != 0;
+        if !stays {
+            self.by.remove(&id);
+        }
+        stays
     }
 
     /// The channel at a place is gone: the objects that no other has given, which are gone with it.
@@ -67,8 +75,24 @@ mod tests {
         }
         assert_eq!(said.end(0), [other]);
         assert_eq!(said.end(0), []);
-        said.remove(third);
+        assert!(!said.remove(third, 1), "no other has given it");
         assert_eq!(said.end(1), []);
         assert_eq!(said.end(63), [one]);
+    }
+
+    #[test]
+    fn an_object_that_one_removes_stays_for_the_others() {
+        let mut said = SaidOfNode::default();
+        let id = ObjectId::Adjacency(AdjacencyId(1));
+        assert!(!said.remove(id, 0), "none has given it");
+        for place in [0, 1, 2] {
+            said.give(id, place);
+        }
+        assert!(said.remove(id, 0) && said.remove(id, 0));
+        assert_eq!(said.end(2), []);
+        said.give(id, 0);
+        assert!(said.remove(id, 1));
+        assert!(!said.remove(id, 0));
+        assert_eq!(said.end(0), []);
     }
 }

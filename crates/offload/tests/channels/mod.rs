@@ -158,10 +158,40 @@ fn all_channels_say_the_same_of_the_node_and_the_last_word_counts() {
     for place in [0, 1, 0] {
         assert_eq!(world.ask(place, Subject::Node, FlowOp::Put(route(1))), DONE);
     }
-    assert_eq!(world.ask(1, Subject::Node, FlowOp::Remove(id)), DONE);
-    let gone = world.ask(0, Subject::Node, FlowOp::Remove(id));
-    assert_eq!(gone, Err(Refusal::Missing));
+    for place in [1, 0] {
+        assert_eq!(world.ask(place, Subject::Node, FlowOp::Remove(id)), DONE);
+    }
+    for place in [1, 0] {
+        let gone = world.ask(place, Subject::Node, FlowOp::Remove(id));
+        assert_eq!(gone, Err(Refusal::Missing));
+    }
     assert_eq!(world.ask(0, Subject::Node, FlowOp::Put(route(2))), DONE);
+}
+
+#[test]
+fn what_one_channel_removes_of_the_node_stays_for_the_others() {
+    for seed in 0..10 {
+        let mut world = Channels::new(3, seed, Faults::LOSSY);
+        let (node, id) = (Subject::Node, route(1).id());
+        for place in [0, 1, 2] {
+            assert_eq!(world.ask(place, node, FlowOp::Put(route(1))), DONE);
+        }
+        // A worker that stood still says what the others have said before, and its contact ends amid that.
+        assert_eq!(world.ask(2, node, FlowOp::Remove(id)), DONE);
+        assert_eq!(world.ask(0, node, FlowOp::Query(id)), DONE, "seed {seed}");
+        world.is_cut[2] = true;
+        events(&mut world, 1_200);
+        assert_eq!(world.ask(0, node, FlowOp::Query(id)), DONE, "seed {seed}");
+        world.is_cut[2] = false;
+        world.settle_contact();
+        assert_eq!(world.ask(2, node, FlowOp::Put(route(2))), DONE);
+        for place in [0, 2, 1] {
+            assert_eq!(world.ask(2, node, FlowOp::Query(id)), DONE, "seed {seed}");
+            assert_eq!(world.ask(place, node, FlowOp::Remove(id)), DONE);
+        }
+        let gone = world.ask(2, node, FlowOp::Query(id));
+        assert_eq!(gone, Err(Refusal::Missing), "seed {seed}");
+    }
 }
 
 /// All that was reported to each host, but for counts and replies.
@@ -248,8 +278,10 @@ fn what_one_channel_alone_has_said_of_the_node_ends_with_its_contact() {
         events(&mut world, 1_200);
         let said = world.ask(0, Subject::Node, FlowOp::Remove(another.id()));
         assert_eq!(said, Err(Refusal::Missing), "seed {seed}");
-        let said = world.ask(0, Subject::Node, FlowOp::Remove(route(1).id()));
+        let said = world.ask(1, Subject::Node, FlowOp::Remove(route(1).id()));
         assert_eq!(said, DONE, "seed {seed}");
+        let said = world.ask(0, Subject::Node, FlowOp::Remove(route(1).id()));
+        assert_eq!(said, Err(Refusal::Missing), "seed {seed}");
     }
 }
 

@@ -43,8 +43,10 @@ impl FlowCounts {
         aged.append(&mut self.aged);
     }
 
-    /// A session's entries are of no use any more; how many these are.
+    /// A session's entries are of no use any more; how many these are. Those that have aged are not told: the next
+    /// session of this index may be another's.
     pub fn take(&mut self, session: SessionIndex) -> usize {
+        self.aged.retain(|(_, of)| *of != session);
         let taken = self.entries.get_mut(session.index()).map(std::mem::take);
         let taken = taken.unwrap_or_default().map(|entries| entries as usize);
         let sharer = self.sharer(session);
@@ -177,7 +179,7 @@ impl Admission for CountsOfBlocks<'_> {
 
 #[cfg(test)]
 mod tests {
-    use flow::{BlockImage, Installed};
+    use flow::{BlockImage, FlowKey4, Installed};
 
     use super::*;
 
@@ -199,6 +201,24 @@ mod tests {
             got += 1;
         }
         got
+    }
+
+    #[test]
+    fn flows_that_have_aged_are_not_those_of_the_next_session_of_the_index() {
+        let (mut blocks, installed) = blocks();
+        let mut counts = FlowCounts::new(2, [64, 16]);
+        let keys = [80, 81].map(|address| FlowKey4 {
+            destination: [10, 0, 0, address],
+            ..FlowKey4::default()
+        });
+        for (key, installed) in keys.into_iter().zip(installed) {
+            counts.with(&blocks).note_aged(Key::V4(key), installed.block);
+        }
+        blocks.remove(installed[0].block);
+        counts.take(SESSIONS[0]);
+        let mut aged = Vec::new();
+        counts.take_aged(&mut aged);
+        assert_eq!(aged, [(AnyKey::V4(keys[1]), SESSIONS[1])]);
     }
 
     #[test]
