@@ -48,7 +48,8 @@ pub fn shared(image: &SessionImage, share: MeterShare) -> Box<SessionImage> {
     Box::new(image.clone().with_share(share))
 }
 
-fn replace(world: &mut World, worker: usize, image: Box<SessionImage>) {
+/// A worker has this image of the session from now on.
+pub fn replace(world: &mut World, worker: usize, image: Box<SessionImage>) {
     let change = SessionChange::Replace(image, ImmediateActions::default());
     world.apply(worker, change).expect("it is there");
 }

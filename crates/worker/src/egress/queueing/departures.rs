@@ -96,7 +96,8 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         let is_marked = departure.marks_ce;
         self.reports
             .end(departure.slot, QueueEnd::Left { is_marked }, now);
-        if waiting.charge.is_of_message() && self.has_to_wait_on(&waiting, now) {
+        if waiting.charge.is_of_message() {
+            // What it leaves behind may be further back in the burst.
             return self.messages.push(waiting);
         }
         if is_marked {
@@ -124,7 +125,8 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         });
     }
 
-    /// Messages have left a queue below the node at a place: each waits in the next one that has packets, or leaves.
+    /// Messages have left a queue below the node at a place: each waits in the next one that has packets, or leaves
+    /// behind the burst that it has left its queue in.
     #[cold]
     #[inline(never)]
     fn pass_messages_on(&mut self, place: usize, now: Nanos) {

@@ -16,12 +16,6 @@ use super::packets::Waiting;
 use crate::io::PacketMetadata;
 
 impl<B: PacketBuf + PacketMetadata> Queueing<B> {
-    /// Whether a message has to wait in another queue.
-    #[cold]
-    pub(super) fn has_to_wait_on(&self, message: &Waiting<B>, now: Nanos) -> bool {
-        self.next_of_message(message, now).is_some()
-    }
-
     /// The next queue that a message has to wait in: its place, and whether it is the low latency one there.
     fn next_of_message(&self, message: &Waiting<B>, now: Nanos) -> Option<(u8, bool)> {
         let line = self.line(message.session, message.charge.direction())?;

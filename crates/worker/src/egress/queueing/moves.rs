@@ -129,7 +129,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             let MovedQueues {
                 standing,
                 plans,
-                packets,
+                mut packets,
                 ..
             } = moved;
             standing.into_iter().for_each(|departing| self.stand(departing));
@@ -139,6 +139,10 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                 let tokens = plan.as_ref().map_or(&[][..], |plan| &plan.tokens);
                 self.continue_with(image.session, direction, tokens, fits, now);
             }
+            // Messages of tunnels leave behind all queues that there are not here.
+            packets.sort_by_key(|packet| {
+                !fits[packet.direction as usize] && packet.waiting.charge.is_of_message()
+            });
             for packet in packets {
                 match fits[packet.direction as usize] {
                     true => self.enqueue_moved(packet, now),
