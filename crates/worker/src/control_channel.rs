@@ -167,9 +167,9 @@ pub enum Command {
         /// Which of its mappings to public addresses are wanted.
         mappings: MappingsWanted,
     },
-    /// A list for [`Event::Counted`], whose capacity is what the worker may put in: at least [`LEAST_COUNTS`]. Control
-    /// sends [`COUNTS_BUFFERS`] of them at first, and each again when it has read it. Sessions whose counts are still in
-    /// it are looked at again at their next turn.
+    /// A list for [`Event::Counted`], whose capacity is what the worker may put in: at least [`LEAST_COUNTS`].
+    /// Control sends [`COUNTS_BUFFERS`] of them at first, and each again when it has read it. Sessions whose counts are
+    /// still in it are looked at again at their next turn.
     /// One that the worker cannot keep, because it has that many or the list is shorter, comes back empty.
     CountsRoom(Vec<SessionCount>),
     /// Whether sessions that are not here may still be restored: packets for tunnels and UE addresses of no session are
