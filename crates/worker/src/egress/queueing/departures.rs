@@ -5,6 +5,7 @@
 //! others. What a port does not take for [`GIVEN_UP_AFTER`] is lost.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 use flow::{Blocks, Nanos, PortId, SessionIndex, prefetch};
@@ -73,7 +74,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                 .for_each(|departure| ask(departure.slot));
             let mut port = None;
             for index in 0..taken {
-                self.depart_one(index, place, &mut port, now);
+                self.depart_one(index..taken, place, &mut port, now);
             }
             if !self.messages.is_empty() {
                 self.pass_messages_on(place, now);
@@ -85,19 +86,18 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         any
     }
 
-    /// Moves a packet from its queue into the batch, if that is for its port, or empty, and nothing stands before the
-    /// port; else behind what stands there.
+    /// Moves the first packet of the rest of a burst from its queue into the batch, if that is for its port, or empty,
+    /// and nothing stands before the port; else behind what stands there.
     #[inline]
-    fn depart_one(&mut self, index: usize, place: usize, port: &mut Option<PortId>, now: Nanos) {
-        let departure = self.departures[index];
+    fn depart_one(&mut self, rest: Range<usize>, place: usize, port: &mut Option<PortId>, now: Nanos) {
+        let departure = self.departures[rest.start];
         let Some(mut waiting) = self.take(departure.slot) else {
             return;
         };
         let is_marked = departure.marks_ce;
         self.reports
             .end(departure.slot, QueueEnd::Left { is_marked }, now);
-        if waiting.charge.is_of_message() {
-            // What it leaves behind may be further back in the burst.
+        if waiting.charge.is_of_message() && self.has_to_wait_on(&waiting, rest, now) {
             return self.messages.push(waiting);
         }
         if is_marked {

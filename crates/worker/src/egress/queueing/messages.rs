@@ -6,16 +6,40 @@
 //! it, has it wait no longer, so a message waits as long as what is before it in each of the queues, one by one, and no
 //! longer.
 
+use std::ops::Range;
+
 use flow::Nanos;
 use flow::meter::Colour;
 use packet::PacketBuf;
 use tm::{Arrival, Ecn};
 
 use super::Queueing;
-use super::packets::Waiting;
+use super::packets::{Room, Waiting};
 use crate::io::PacketMetadata;
 
 impl<B: PacketBuf + PacketMetadata> Queueing<B> {
+    /// Whether a message, the first packet of the rest of a burst, has to wait in another queue, or leaves behind packets
+    /// further back in the burst: those of other queues that have waited longer than it has in its last one.
+    #[cold]
+    pub(super) fn has_to_wait_on(&mut self, message: &Waiting<B>, rest: Range<usize>, now: Nanos) -> bool {
+        if self.next_of_message(message, now).is_some() {
+            return true;
+        }
+        let Some((own, behind)) = self.departures[rest].split_first() else {
+            return false;
+        };
+        let waiting = &mut self.waiting;
+        let mut others = behind
+            .iter()
+            .filter(|other| other.queue != own.queue && other.sojourn >= own.sojourn);
+        others.any(|other| {
+            let other = waiting.get_mut(other.slot.index()).and_then(Room::get_mut);
+            other.is_some_and(|other| {
+                other.session == message.session && other.charge.direction() == message.charge.direction()
+            })
+        })
+    }
+
     /// The next queue that a message has to wait in: its place, and whether it is the low latency one there.
     fn next_of_message(&self, message: &Waiting<B>, now: Nanos) -> Option<(u8, bool)> {
         let line = self.line(message.session, message.charge.direction())?;
