@@ -18,8 +18,8 @@ use super::packets::{Room, Waiting};
 use crate::io::PacketMetadata;
 
 impl<B: PacketBuf + PacketMetadata> Queueing<B> {
-    /// Whether a message, the first packet of the rest of a burst, has to wait in another queue, or leaves behind packets
-    /// further back in the burst: those of other queues that have waited longer than it has in its last one.
+    /// Whether a message, the first packet of the rest of a burst, has to wait in another queue, or leaves behind
+    /// packets further back in the burst: those of other queues that have waited longer than it has in its last one.
     #[cold]
     pub(super) fn has_to_wait_on(&mut self, message: &Waiting<B>, rest: Range<usize>, now: Nanos) -> bool {
         if self.next_of_message(message, now).is_some() {
