@@ -3,8 +3,8 @@
 //!
 //! They are listed on any thread, and owned by control from then until the last one has come
 //! ([`AbsentLists`](crate::absent_lists::AbsentLists)). Their tunnels and addresses are reserved meanwhile
-//! ([`session::Sessions::reserve`]). There are very many, and peers wait until all are listed: so what leads to those
-//! of a list has no more than hashes and places in it.
+//! ([`session::Sessions::reserve_for_absent`]). There are very many, and peers wait until all are listed: so what leads
+//! to those of a list has no more than hashes and places in it.
 
 use flow::{LocalId, VrfId};
 use packet::Teid;

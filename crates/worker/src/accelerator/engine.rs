@@ -141,7 +141,8 @@ impl<I: Io> Engine<I> {
         self.events.next_reached()
     }
 
-    /// The next session that has counted as much as [`Blocks::look_every`] says since it was last given.
+    /// The next session that has counted as much as [`look_every`](flow::Blocks::look_every) says since it was last
+    /// given.
     pub fn next_due(&mut self) -> Option<SessionIndex> {
         self.events.next_due()
     }
