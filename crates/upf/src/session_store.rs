@@ -196,15 +196,14 @@ impl SessionKeeper {
 
     /// Takes what a worker's sessions have counted, and leaves what cannot be taken at present.
     pub fn put_counts(&mut self, endpoint: &Endpoint, counts: &mut Vec<SessionCount>) {
-        let of_sessions = counts.chunk_by(|a, b| a.session == b.session);
-        let taken: Vec<bool> = of_sessions
-            .flat_map(|of_one| {
-                let is_taken = self.put_counts_of_one(endpoint, of_one);
-                of_one.iter().map(move |_| is_taken)
-            })
-            .collect();
-        let mut taken = taken.into_iter();
-        counts.retain(|_| !taken.next().unwrap_or_default());
+        let mut left = Vec::new();
+        for of_one in counts.chunk_by(|a, b| a.session == b.session) {
+            if !self.put_counts_of_one(endpoint, of_one) {
+                left.extend_from_slice(of_one);
+            }
+        }
+        counts.clear();
+        counts.extend(left);
     }
 
     fn put_counts_of_one(&mut self, endpoint: &Endpoint, counts: &[SessionCount]) -> bool {

@@ -25,6 +25,22 @@ fn packet_rates() -> PacketRates {
     }
 }
 
+/// This number of packets left uplink of the first QER until then, in nanoseconds.
+fn packets_left(left: u16, ends: u64) -> PacketsLeft {
+    let base = Window {
+        left,
+        ends: Nanos(ends),
+    };
+    let up = PacketState {
+        base,
+        ..PacketState::default()
+    };
+    PacketsLeft {
+        qer: QerId(1),
+        states: [up, PacketState::default()],
+    }
+}
+
 #[test]
 fn what_is_left_of_packet_rates_goes_along_by_date() {
     let mut first = World::new(2);
@@ -34,21 +50,7 @@ fn what_is_left_of_packet_rates_goes_along_by_date() {
     let seid = first.establish(1, changes).unwrap().seid;
     let index = first.sessions.session(seid).unwrap().index();
     let hour = 3_600_000_000_000;
-    let state = |left, ends| {
-        let base = Window {
-            left,
-            ends: Nanos(ends),
-        };
-        let up = PacketState {
-            base,
-            ..PacketState::default()
-        };
-        PacketsLeft {
-            qer: QerId(1),
-            states: [up, PacketState::default()],
-        }
-    };
-    first.fleet.leave_packets(index, state(4, hour));
+    first.fleet.leave_packets(index, packets_left(4, hour));
     let asked = Changes {
         query_packets: vec![QerId(1)],
         ..Changes::default()
@@ -79,7 +81,7 @@ fn what_is_left_of_packet_rates_goes_along_by_date() {
     let left: Vec<_> = images
         .flat_map(|image| image.installation.packets.clone())
         .collect();
-    assert_eq!(left, [state(4, hour - 60_000_000_000)]);
+    assert_eq!(left, [packets_left(4, hour - 60_000_000_000)]);
     // Without RCSR the release says nothing.
     assert_eq!(second.delete(seid).unwrap().packets, []);
 }
@@ -96,20 +98,6 @@ fn packet_rates_go_on_after_a_crash_where_they_are_the_same() {
         (world, seid)
     };
     let hour = 3_600_000_000_000;
-    let left = |left, ends| {
-        let base = Window {
-            left,
-            ends: Nanos(ends),
-        };
-        let up = PacketState {
-            base,
-            ..PacketState::default()
-        };
-        PacketsLeft {
-            qer: QerId(1),
-            states: [up, PacketState::default()],
-        }
-    };
     let kept = |world: &World, seid| sent(&world.sessions.to_keep(seid).expect("it is live").1.record, 60);
     let look = |world: &World, seid, left: PacketsLeft| {
         let index = world.sessions.session(seid).unwrap().index();
@@ -123,14 +111,14 @@ fn packet_rates_go_on_after_a_crash_where_they_are_the_same() {
     let (world, seid) = rated(packet_rates());
     let mut record = kept(&world, seid);
     assert_eq!(record.packets, [], "a change of a session does not say it");
-    record.advance(&look(&world, seid, left(4, 2 * hour)));
-    record.advance(&look(&world, seid, left(5, 2 * hour)));
+    record.advance(&look(&world, seid, packets_left(4, 2 * hour)));
+    record.advance(&look(&world, seid, packets_left(5, 2 * hour)));
     let minute = hour / 60;
     let mut second = World::new(2);
     import(&mut second, &record).unwrap();
     assert_eq!(
         second.fleet.images()[0].installation.packets,
-        [left(4, 2 * hour - minute)],
+        [packets_left(4, 2 * hour - minute)],
         "by date"
     );
 
@@ -146,7 +134,7 @@ fn packet_rates_go_on_after_a_crash_where_they_are_the_same() {
     let (changed, seid) = rated(other);
     let mut record = kept(&changed, seid);
     let (old, same_seid) = rated(packet_rates());
-    record.advance(&look(&old, same_seid, left(4, 2 * hour)));
+    record.advance(&look(&old, same_seid, packets_left(4, 2 * hour)));
     assert_eq!(record.packets, []);
 }
 
@@ -160,21 +148,9 @@ fn what_is_left_of_packet_rates_is_reported_beside_contents_where_no_urr_counts(
     (optional.packet_rates, optional.reports_rate) = (Some(packet_rates()), true);
     let seid = world.establish(1, changes).unwrap().seid;
     let index = world.sessions.session(seid).unwrap().index();
-    let base = Window {
-        left: 4,
-        ends: Nanos(3_600_000_000_000),
-    };
-    let up = PacketState {
-        base,
-        ..PacketState::default()
-    };
-    world.fleet.leave_packets(
-        index,
-        PacketsLeft {
-            qer: QerId(1),
-            states: [up, PacketState::default()],
-        },
-    );
+    world
+        .fleet
+        .leave_packets(index, packets_left(4, 3_600_000_000_000));
     let content = ContentUsage {
         content: ContentId::NONE,
         count: uplink_count(1),
