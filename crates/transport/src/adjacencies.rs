@@ -287,6 +287,12 @@ impl Adjacencies {
         self.paths.slot(group, spread.path())
     }
 
+    /// The slot of the first path of a group, where there is room for this number of `neighbours`; those of the others
+    /// follow.
+    pub const fn first_path(neighbours: usize, group: GroupId) -> AdjacencyId {
+        Paths::behind(neighbours).slot(group, 0)
+    }
+
     /// The slot of a neighbour.
     pub fn find(&self, instance: InstanceId, address: IpAddr) -> Option<AdjacencyId> {
         self.index.get(&(instance, address)).copied()

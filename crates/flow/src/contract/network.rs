@@ -125,7 +125,7 @@ pub enum RouteTarget {
     Link(InstanceId),
     /// By a router. Without an adjacency packets trap.
     Router(InstanceId, Option<AdjacencyId>),
-    /// By one of eight adjacencies from this one on: which one, the addresses of the packet say.
+    /// By one of 64 adjacencies from this one on: which one, the addresses of the packet say.
     Paths(InstanceId, AdjacencyId),
     /// Packets trap: the host knows what becomes of them.
     Host,

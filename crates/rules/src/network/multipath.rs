@@ -3,7 +3,8 @@
 //! The next hops of one prefix are a [`Group`]. A group has [`PATHS`] paths, and each packet one of them by its
 //! [`Spread`], for good. While every next hop answers the paths are dealt out in turn; the paths of one that falls
 //! silent go to the others in about equal parts, and those of the others stay where they are. What must not be
-//! reordered has one spread: the packets between two addresses, fragments included, and those of one tunnel.
+//! reordered has one spread: the packets between two addresses, fragments included, and those of one tunnel. An
+//! accelerator computes the spread of plain packets, too, which `docs/inband.md` specifies.
 
 use std::net::IpAddr;
 
@@ -132,6 +133,29 @@ mod tests {
                 counts.iter().all(|count| (24..=110).contains(count)),
                 "{counts:?}"
             );
+        }
+    }
+
+    #[test]
+    fn the_specification_has_the_same_paths() {
+        const SPECIFICATION: &str = include_str!("../../../../docs/inband.md");
+        let (_, behind) = SPECIFICATION
+            .split_once("| Source | Destination | Path |\n|---|---|---|\n")
+            .expect("the examples");
+        let rows: Vec<_> = behind
+            .lines()
+            .map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |"))
+            .collect();
+        assert!(rows.len() >= 5);
+        for row in rows {
+            let [source, destination, path] = row
+                .split(" | ")
+                .collect::<Vec<_>>()
+                .try_into()
+                .expect("three columns");
+            let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+            let spread = Spread::between(address(source), address(destination));
+            assert_eq!(path.parse(), Ok(spread.path()), "{row}");
         }
     }
 

@@ -37,7 +37,8 @@ pub struct EngineConfig {
     pub max_flows_v4: usize,
     /// Room for IPv6 flows. Default 65,536.
     pub max_flows_v6: usize,
-    /// Room for next hops: as many as the host has. Default 16,384.
+    /// Room for next hops: as many as the host has, and behind these the 64 paths of each of its routes over several
+    /// routers. Default 32,768: those of 256 such routes.
     pub max_adjacencies: usize,
     /// Meters that sessions share. Default: as [`WorkerConfig::shared_meters`].
     pub shared_meters: u16,
@@ -97,7 +98,7 @@ impl EngineConfig {
             content_counters: 0,
             max_flows_v4: worker.max_flows_v4,
             max_flows_v6: worker.max_flows_v6,
-            max_adjacencies: worker.max_adjacencies,
+            max_adjacencies: 2 * worker.max_adjacencies,
             shared_meters: worker.shared_meters,
             aging_per_poll: worker.aging_per_poll,
             tcp_transitory: IdleTimes::default().tcp_transitory,

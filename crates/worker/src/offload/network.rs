@@ -13,9 +13,10 @@ use flow::contract::{
 };
 use flow::{AdjacencyId, InstanceId, OpId, PortId};
 use packet::{MacAddr, Qfi};
-use rules::network::{Fragmentation, Network, Roles};
+use rules::network::multipath::{GroupId, PATHS};
+use rules::network::{Fragmentation, Instance as NetworkInstance, Network, Roles, Route as StaticRoute};
 use rules::prefix::IpPrefix;
-use transport::{Adjacency as Neighbour, AdjacencyChange};
+use transport::{Adjacencies, Adjacency as Neighbour, AdjacencyChange};
 
 use super::queues::of_node;
 
@@ -30,6 +31,8 @@ pub(crate) struct NetworkObjects {
     /// Ports of this node's own; the accelerator's are numbered from there on.
     own_ports: usize,
     macs: Vec<MacAddr>,
+    /// Room for neighbours; adjacencies beyond are paths of routes over several routers.
+    neighbours: usize,
     adjacencies: BTreeMap<AdjacencyId, Adjacency>,
     path_mtus: BTreeMap<(IpAddr, IpAddr), u16>,
     given: HashSet<ObjectId>,
@@ -44,6 +47,8 @@ pub(crate) struct NetworkObjects {
     is_partial: bool,
     /// Whether the accelerator can clamp segment sizes: instances say theirs only then.
     can_clamp: bool,
+    /// The numbers of adjacencies that the accelerator has room for are below this.
+    most_adjacencies: u32,
     /// What the accelerator has for queues.
     can_queue: Option<QueueRoom>,
     /// Objects that the accelerator has refused.
@@ -51,11 +56,13 @@ pub(crate) struct NetworkObjects {
 }
 
 impl NetworkObjects {
-    /// Nothing is known, and nothing given. `macs` are the ports' addresses.
-    pub fn new(own_ports: usize, macs: &[MacAddr]) -> Self {
+    /// Nothing is known, and nothing given. `macs` are the ports' addresses; there is room for this number of
+    /// `neighbours`.
+    pub fn new(own_ports: usize, macs: &[MacAddr], neighbours: usize) -> Self {
         Self {
             own_ports,
             macs: macs.to_vec(),
+            neighbours,
             adjacencies: BTreeMap::new(),
             path_mtus: BTreeMap::new(),
             given: HashSet::new(),
@@ -66,6 +73,7 @@ impl NetworkObjects {
             is_begun: false,
             is_partial: false,
             can_clamp: false,
+            most_adjacencies: 0,
             can_queue: None,
             refused: 0,
         }
@@ -94,6 +102,7 @@ impl NetworkObjects {
         self.lose();
         (self.is_begun, self.is_partial) = (true, is_partial);
         self.can_clamp = can.actions.contains(Actions::CLAMP_MSS);
+        self.most_adjacencies = can.adjacencies;
         self.can_queue = can.queues.filter(|_| !is_partial);
         let all = self.objects(network);
         self.queue.extend(all.into_iter().map(FlowOp::Put));
@@ -155,11 +164,8 @@ impl NetworkObjects {
                 .push_back(FlowOp::Remove(ObjectId::Adjacency(change.id))),
             (None, None) => {}
         }
-        if let Some((instance, address)) = change.neighbour {
-            let by_it = routes(network, &self.adjacencies)
-                .filter(|(by, hop, _)| *by == instance && *hop == Some(address))
-                .map(|(_, _, route)| FlowOp::Put(Object::Route(route)));
-            self.queue.extend(by_it);
+        if let Some((instance, router)) = change.neighbour {
+            self.queue.extend(self.routes_by(network, instance, router));
         }
     }
 
@@ -244,14 +250,79 @@ impl NetworkObjects {
             id: *id,
             adjacency: *adjacency,
         }));
-        let routes = routes(network, &self.adjacencies);
-        objects.extend(routes.map(|(_, _, route)| Object::Route(route)));
+        objects.extend(self.routes(network).into_iter().map(Object::Route));
         let mtu = |(&(local, peer), &mtu)| Object::PathMtu(PathMtu { local, peer, mtu });
         objects.extend(self.path_mtus.iter().map(mtu));
         objects
     }
 
-    fn instance(&self, network: &Network, instance: &rules::network::Instance) -> Instance {
+    /// All routes, of equal prefixes the one that counts here.
+    fn routes(&self, network: &Network) -> Vec<Route> {
+        let instances = || network.instances().iter();
+        let connected = instances().flat_map(|instance| {
+            let target = RouteTarget::Link(instance.id);
+            instance
+                .connected()
+                .map(move |prefix| route(instance, prefix, target))
+        });
+        let by_routers = instances().flat_map(|instance| {
+            let all = instance.routes.iter();
+            all.map(|of| self.by_router(network, instance, of))
+        });
+        let to_ues = instances().flat_map(|instance| {
+            let all = network.ue_routes(instance);
+            all.map(|(prefix, _)| route(instance, prefix, RouteTarget::Host))
+        });
+        let mut known = HashSet::new();
+        let all = connected.chain(by_routers).chain(to_ues);
+        all.filter(|route| known.insert(route.prefix)).collect()
+    }
+
+    /// The routes by this router alone, to be given anew.
+    fn routes_by(&self, network: &Network, instance: InstanceId, router: IpAddr) -> Vec<FlowOp> {
+        let Some(instance) = network.instance(instance) else {
+            return Vec::new();
+        };
+        // Links are before routes.
+        let is_hidden = |prefix: IpPrefix| {
+            let mut beside = network.instances().iter().filter(|of| of.vrf == instance.vrf);
+            beside.any(|of| of.connected().any(|link| link == prefix))
+        };
+        let by_it = instance.routes.iter().filter(|of| of.next_hop == router);
+        by_it
+            .filter(|of| !is_hidden(of.prefix))
+            .map(|of| self.by_router(network, instance, of))
+            .filter(|route| matches!(route.target, RouteTarget::Router(..)))
+            .map(|route| FlowOp::Put(Object::Route(route)))
+            .collect()
+    }
+
+    fn by_router(&self, network: &Network, instance: &NetworkInstance, of: &StaticRoute) -> Route {
+        let target = match network.group_of(instance.vrf, of.prefix) {
+            Some(group) => self.paths(network, group).unwrap_or(RouteTarget::Host),
+            None => {
+                let is_it = |adjacency: &Adjacency| {
+                    adjacency.instance == instance.id && adjacency.address == Some(of.next_hop)
+                };
+                let known = self.adjacencies.iter().find(|(_, adjacency)| is_it(adjacency));
+                RouteTarget::Router(instance.id, known.map(|(id, _)| *id))
+            }
+        };
+        route(instance, of.prefix, target)
+    }
+
+    /// The paths of a group of routers, where all of these are behind the accelerator, which has room for the paths.
+    /// Which router each of them leads to the adjacency of the path says, as it changes.
+    fn paths(&self, network: &Network, group: GroupId) -> Option<RouteTarget> {
+        let routers = network.groups().get(usize::from(group.0))?;
+        let (instance, _) = *routers.first()?;
+        let first = Adjacencies::first_path(self.neighbours, group);
+        let has_room = first.0 + u32::from(PATHS) <= self.most_adjacencies;
+        let are_behind = routers.iter().all(|(id, _)| self.is_behind(network, *id));
+        (has_room && are_behind).then_some(RouteTarget::Paths(instance, first))
+    }
+
+    fn instance(&self, network: &Network, instance: &NetworkInstance) -> Instance {
         let local = |address: IpAddr| network.local(address).map(|(_, local)| local).unwrap_or_default();
         let tags = instance.vlan;
         Instance {
@@ -301,7 +372,19 @@ impl NetworkObjects {
     }
 }
 
-fn marks(instance: &rules::network::Instance) -> Vec<QfiMark> {
+/// A route of the address space of an instance.
+fn route(instance: &NetworkInstance, prefix: IpPrefix, target: RouteTarget) -> Route {
+    Route {
+        prefix: RoutePrefix {
+            vrf: instance.vrf,
+            prefix: prefix.address(),
+            length: prefix.len(),
+        },
+        target,
+    }
+}
+
+fn marks(instance: &NetworkInstance) -> Vec<QfiMark> {
     let Some(table) = &instance.dscp else {
         return Vec::new();
     };
@@ -317,47 +400,9 @@ fn marks(instance: &rules::network::Instance) -> Vec<QfiMark> {
     (0..64).filter_map(of).collect()
 }
 
-/// All routes, with the instance that they leave by and their router.
-fn routes<'a>(
-    network: &'a Network,
-    adjacencies: &'a BTreeMap<AdjacencyId, Adjacency>,
-) -> impl Iterator<Item = (InstanceId, Option<IpAddr>, Route)> + 'a {
-    network.instances().iter().flat_map(move |instance| {
-        let route = |prefix: IpPrefix, target| Route {
-            prefix: RoutePrefix {
-                vrf: instance.vrf,
-                prefix: prefix.address(),
-                length: prefix.len(),
-            },
-            target,
-        };
-        let connected = instance
-            .connected()
-            .map(move |prefix| (instance.id, None, route(prefix, RouteTarget::Link(instance.id))));
-        let by_routers = instance.routes.iter().map(move |of| {
-            let known = || {
-                let is_it = |adjacency: &Adjacency| {
-                    adjacency.instance == instance.id && adjacency.address == Some(of.next_hop)
-                };
-                adjacencies.iter().find(|(_, adjacency)| is_it(adjacency))
-            };
-            // Which router of a group takes a packet, and which of them answer, is this node's to say.
-            let target = match network.group_of(instance.vrf, of.prefix) {
-                Some(_) => RouteTarget::Host,
-                None => RouteTarget::Router(instance.id, known().map(|(id, _)| *id)),
-            };
-            (instance.id, Some(of.next_hop), route(of.prefix, target))
-        });
-        let to_ues = network
-            .ue_routes(instance)
-            .map(move |(prefix, _)| (instance.id, None, route(prefix, RouteTarget::Host)));
-        connected.chain(by_routers).chain(to_ues)
-    })
-}
-
 /// The instance by whose link a path leaves.
 fn instance_of(network: &Network, adjacency: &Neighbour) -> Option<InstanceId> {
-    let has_its_tags = |instance: &&rules::network::Instance| {
+    let has_its_tags = |instance: &&NetworkInstance| {
         let (tags, length) = instance.vlan.map_or(([0; 8], 0), |tags| tags.octets());
         instance.port == adjacency.port() && adjacency.header().get(12..) == tags.get(..length)
     };
@@ -370,4 +415,127 @@ fn instance_of(network: &Network, adjacency: &Neighbour) -> Option<InstanceId> {
 
 fn mac_of(adjacency: &Neighbour) -> [u8; 6] {
     adjacency.header().first_chunk().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use rules::testing;
+
+    use super::*;
+
+    const NEIGHBOURS: usize = 1024;
+    const VRF: flow::VrfId = flow::VrfId(0);
+    /// What has room for the paths of two groups.
+    const CAN: Capabilities = Capabilities {
+        adjacencies: NEIGHBOURS as u32 + 2 * PATHS as u32,
+        ..Capabilities::NOTHING
+    };
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    /// The small network with these routes of N6, and of N9, which is another way to the data network.
+    fn network(n6: &[(&str, &str)], n9: &[(&str, &str)]) -> Network {
+        let mut instances = testing::network().instances().to_vec();
+        instances[testing::N9.index()].roles = Roles::N6;
+        for (id, routes) in [(testing::N6, n6), (testing::N9, n9)] {
+            let routes = routes.iter().map(|(prefix, hop)| StaticRoute {
+                prefix: prefix.parse().expect("a prefix"),
+                next_hop: ip(hop),
+            });
+            instances[id.index()].routes = routes.collect();
+        }
+        Network::new(instances).expect("no contradictions")
+    }
+
+    /// Where what was given since has packets of the address space go, by prefix.
+    fn given(objects: &mut NetworkObjects) -> BTreeMap<(IpAddr, u8), RouteTarget> {
+        let mut targets = BTreeMap::new();
+        for op in objects.queue.drain(..) {
+            if let FlowOp::Put(Object::Route(Route { prefix, target })) = op
+                && prefix.vrf == VRF
+            {
+                targets.insert((prefix.prefix, prefix.length), target);
+            }
+        }
+        targets
+    }
+
+    /// Where the default route of a network leads that an accelerator is given which can do this, behind all ports but
+    /// the first ones.
+    fn default_of(network: &Network, own_ports: usize, can: &Capabilities) -> RouteTarget {
+        let mut objects = NetworkObjects::new(own_ports, &[], NEIGHBOURS);
+        objects.begin(network, can, false);
+        given(&mut objects)[&(ip("0.0.0.0"), 0)]
+    }
+
+    #[test]
+    fn a_route_over_several_routers_is_given_where_all_are_behind_and_paths_have_room() {
+        let by_both = network(&[("0.0.0.0/0", "10.0.6.2"), ("0.0.0.0/0", "10.0.6.3")], &[]);
+        let paths = RouteTarget::Paths(testing::N6, AdjacencyId(NEIGHBOURS as u32));
+        assert_eq!(default_of(&by_both, 0, &CAN), paths);
+        assert_eq!(default_of(&by_both, 1, &CAN), paths, "N6 is on the second port");
+        assert_eq!(default_of(&by_both, 2, &CAN), RouteTarget::Host);
+        let just = |adjacencies| Capabilities { adjacencies, ..CAN };
+        let end = NEIGHBOURS as u32 + u32::from(PATHS);
+        assert_eq!(default_of(&by_both, 0, &just(end)), paths);
+        assert_eq!(default_of(&by_both, 0, &just(end - 1)), RouteTarget::Host);
+        let by_two_links = network(&[("0.0.0.0/0", "10.0.6.2")], &[("0.0.0.0/0", "10.0.9.2")]);
+        assert_eq!(default_of(&by_two_links, 1, &CAN), paths);
+        assert_eq!(
+            default_of(&by_two_links, 2, &CAN),
+            RouteTarget::Host,
+            "N9 alone is behind"
+        );
+    }
+
+    #[test]
+    fn routes_change_with_the_network() {
+        let one = network(&[("0.0.0.0/0", "10.0.6.2")], &[]);
+        let both = [("0.0.0.0/0", "10.0.6.2"), ("0.0.0.0/0", "10.0.6.3")];
+        let two = network(&both, &[]).succeeding(&one).expect("it can");
+        let other = [both[1], ("0.0.0.0/0", "10.0.6.4")];
+        let other = network(&other, &[]).succeeding(&two).expect("it can");
+        let mut objects = NetworkObjects::new(0, &[], NEIGHBOURS);
+        objects.begin(&one, &CAN, false);
+        let first = NEIGHBOURS as u32;
+        let by = testing::N6;
+        for (network, target) in [
+            (&one, RouteTarget::Router(by, None)),
+            (&two, RouteTarget::Paths(by, AdjacencyId(first))),
+            (
+                &other,
+                RouteTarget::Paths(by, AdjacencyId(first + u32::from(PATHS))),
+            ),
+            (&one, RouteTarget::Router(by, None)),
+        ] {
+            objects.follow(network);
+            assert_eq!(given(&mut objects)[&(ip("0.0.0.0"), 0)], target);
+        }
+    }
+
+    #[test]
+    fn a_route_that_a_link_hides_is_not_given() {
+        let hidden = [("10.0.9.0/24", "10.0.6.2"), ("10.0.8.0/24", "10.0.6.2")];
+        let network = network(&hidden, &[]);
+        let mut objects = NetworkObjects::new(0, &[], NEIGHBOURS);
+        objects.begin(&network, &CAN, false);
+        let link = RouteTarget::Link(testing::N9);
+        assert_eq!(given(&mut objects)[&(ip("10.0.9.0"), 24)], link);
+        let router = (testing::N6, ip("10.0.6.2"));
+        objects.note_adjacency(
+            &AdjacencyChange {
+                id: AdjacencyId(5),
+                neighbour: Some(router),
+                adjacency: None,
+            },
+            &network,
+        );
+        let by_it = RouteTarget::Router(testing::N6, None);
+        assert_eq!(
+            given(&mut objects),
+            BTreeMap::from([((ip("10.0.8.0"), 24), by_it)])
+        );
+    }
 }

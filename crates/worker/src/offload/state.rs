@@ -20,11 +20,11 @@ impl Offload {
     pub fn new(
         sessions: usize,
         policy: (OffloadPolicy, u16),
-        (own_ports, macs): (usize, &[MacAddr]),
+        (own_ports, macs, neighbours): (usize, &[MacAddr], usize),
     ) -> Self {
         Self {
             homes: Homes::new(sessions, policy),
-            network: NetworkObjects::new(own_ports, macs),
+            network: NetworkObjects::new(own_ports, macs, neighbours),
             awaited: None,
         }
     }

@@ -215,7 +215,7 @@ impl<I: Io> Worker<I> {
                 Box::new(Offload::new(
                     config.max_sessions,
                     (policy, config.workers),
-                    (own_ports, &config.macs),
+                    (own_ports, &config.macs, config.max_adjacencies),
                 ))
             }),
             config,

@@ -2,6 +2,7 @@
 //! own are `allocation`, which counts what the allocator does, and `dpdk`, which needs the EAL.
 
 mod accelerated;
+mod accelerated_paths;
 mod accelerated_queues;
 mod accelerated_room;
 mod accelerated_workers;

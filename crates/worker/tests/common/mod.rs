@@ -19,7 +19,7 @@ use packet::MacAddr;
 use rules::Adjacencies;
 use rules::compile::compile;
 use rules::image::{ImmediateActions, SessionChange, SessionImage, UsageSnapshot};
-use rules::network::multipath::{GroupId, PATHS};
+use rules::network::multipath::{GroupId, PATHS, next_of};
 use rules::network::{Instance, Network};
 use rules::testing::{self, NumberedHops};
 use rules::{CompileError, SessionRules};
@@ -94,6 +94,32 @@ pub fn unresolved(network: &Network, change: AdjacencyChange) -> AdjacencyChange
         adjacency: Some(Adjacency::unresolved(&interface(configured, &macs))),
         ..change
     }
+}
+
+/// The adjacencies of the paths of all groups, as control reports them to workers while these next hops answer.
+pub fn paths(network: &Network, does_answer: impl Fn(IpAddr) -> bool) -> Vec<AdjacencyChange> {
+    let macs: Vec<MacAddr> = (0..16).map(our_mac).collect();
+    let of_path = |group: GroupId, path| {
+        let hops = &network.groups()[usize::from(group.0)];
+        let known = next_of(path, hops.len(), |place| does_answer(hops[place].1));
+        let place = known.or_else(|| next_of(path, hops.len(), |_| true));
+        let (instance, address) = hops[place.expect("a path leads somewhere")];
+        let configured = network.instance(instance).expect("an instance");
+        let interface = interface(configured, &macs);
+        AdjacencyChange {
+            id: NumberedHops.path(group, path).expect("it numbers every path"),
+            neighbour: None,
+            adjacency: Some(match known {
+                Some(_) => Adjacency::resolved(&interface, mac_of(instance, address)),
+                None => Adjacency::unresolved(&interface),
+            }),
+        }
+    };
+    let groups = (0..network.groups().len() as u16).map(GroupId);
+    groups
+        .flat_map(|group| (0..PATHS).map(move |path| (group, path)))
+        .map(|(group, path)| of_path(group, path))
+        .collect()
 }
 
 /// Workers, their links and wires.
@@ -178,29 +204,10 @@ impl World {
         for &(instance, address) in Arc::clone(&world.network).local_addresses() {
             world.meet(instance, address);
         }
-        for group in 0..world.network.groups().len() {
-            world.meet_group(GroupId(group as u16));
+        for change in paths(&world.network, |_| true) {
+            world.tell_adjacency(change);
         }
         world
-    }
-
-    /// Sends all workers the paths of a group while all its next hops answer.
-    fn meet_group(&mut self, group: GroupId) {
-        let macs: Vec<MacAddr> = (0..16).map(our_mac).collect();
-        for path in 0..PATHS {
-            let hop = self.network.hop_of_path(group, path);
-            let (instance, address) = hop.expect("a path leads somewhere");
-            let configured = self.network.instance(instance).expect("an instance");
-            let change = AdjacencyChange {
-                id: NumberedHops.path(group, path).expect("it numbers every path"),
-                neighbour: None,
-                adjacency: Some(Adjacency::resolved(
-                    &interface(configured, &macs),
-                    mac_of(instance, address),
-                )),
-            };
-            self.tell_adjacency(change);
-        }
     }
 
     /// Sends all workers the adjacency of a next hop, if its instance exists: an own address is on this node.
@@ -225,7 +232,8 @@ impl World {
         });
     }
 
-    fn tell_adjacency(&mut self, change: AdjacencyChange) {
+    /// Sends all workers a change of a next hop or path.
+    pub fn tell_adjacency(&mut self, change: AdjacencyChange) {
         self.adjacencies.push(change);
         self.tell_all(|| Command::Adjacency(change));
     }

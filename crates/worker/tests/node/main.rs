@@ -2,6 +2,7 @@
 
 mod conformance;
 mod partial_mode;
+mod paths;
 mod questions;
 mod world;
 

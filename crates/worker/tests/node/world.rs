@@ -64,6 +64,11 @@ pub fn uplink_numbered(source_port: u16, number: u32) -> Vec<u8> {
     in_tunnel(&packet.bytes())
 }
 
+/// One to another host of the data network.
+pub fn uplink_to(remote: Ipv4Addr) -> Vec<u8> {
+    in_tunnel(&UserPacket::udp(UE, remote, 1, 53).bytes())
+}
+
 fn in_tunnel(user_packet: &[u8]) -> Vec<u8> {
     let packet = tunnelled(N3_ADDRESS, TEID, 255, None, &[], user_packet);
     [&mac(ACCESS).0[..], &[2, 0, 0, 0, 8, 8], &[8, 0], &packet].concat()
