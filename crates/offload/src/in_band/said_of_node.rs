@@ -1,4 +1,5 @@
-//! Which channels have given an object of the node, which all of them give: it stays while one has not removed it.
+//! Which channels have given an object of the node, which all of them give: it stays while one has not removed it. One
+//! that was refused has given it, too: it is to be there for that channel, which does not say it again.
 
 use std::collections::HashMap;
 

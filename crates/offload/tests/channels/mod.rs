@@ -194,6 +194,21 @@ fn what_one_channel_removes_of_the_node_stays_for_the_others() {
     }
 }
 
+#[test]
+fn an_object_of_the_node_stays_for_a_channel_that_was_refused() {
+    let mut world = Channels::new(3, 6, Faults::LOSSY);
+    let (node, id) = (Subject::Node, route(1).id());
+    let missing = Err(Refusal::Missing);
+    assert_eq!(world.ask(0, node, FlowOp::Update(route(1))), missing);
+    assert_eq!(world.ask(1, node, FlowOp::Put(route(1))), DONE);
+    let exists = Err(Refusal::Exists);
+    assert_eq!(world.ask(2, node, FlowOp::Install(route(1))), exists);
+    for (place, stays) in [(1, true), (2, true), (0, false)] {
+        assert_eq!(world.ask(place, node, FlowOp::Remove(id)), DONE);
+        assert_eq!(world.ask(1, node, FlowOp::Query(id)) == DONE, stays, "{place}");
+    }
+}
+
 /// All that was reported to each host, but for counts and replies.
 fn events(world: &mut Channels, steps: usize) -> Vec<Vec<Event>> {
     let mut events = vec![Vec::new(); world.hosts.len()];
