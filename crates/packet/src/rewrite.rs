@@ -42,7 +42,7 @@ pub struct Rewrite {
 
 impl Rewrite {
     /// What makes packets with the ends `old` have the ends `new`. Fields that are the same in both do not change.
-    #[inline]
+    #[inline(always)]
     pub fn new(old: &Ends, new: &Ends) -> Self {
         let address = |old: [u8; 4], new: [u8; 4]| {
             let (old, new) = (u32::from_be_bytes(old), u32::from_be_bytes(new));

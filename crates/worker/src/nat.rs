@@ -21,6 +21,7 @@ mod message;
 mod packets;
 mod unsolicited;
 
+pub(crate) use self::message::quoted;
 pub(crate) use self::packets::PublicPacket;
 pub(crate) use self::unsolicited::Unsolicited;
 
@@ -140,7 +141,7 @@ impl NatStage {
             settings,
             blocks_due: Nanos::ZERO,
             sources: Box::new([NewSource::default(); BURST]),
-            messages: Box::new([Message::Other; BURST]),
+            messages: Box::new([Message::default(); BURST]),
             special: 0,
             mapped: 0,
             own: 0,

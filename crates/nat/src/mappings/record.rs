@@ -68,7 +68,8 @@ pub(super) struct Mapping {
     pub rest: u32,
     pub inside_port: u16,
     pub port: u16,
-    pub inside: [u8; 4],
+    /// The address inside.
+    pub inside: u32,
     /// The tick from which on it is dead.
     pub until: u32,
 }
@@ -92,7 +93,7 @@ impl Mapping {
             rest: end.rest() | (senders as u32) << Senders::SHIFT,
             inside_port: inside.port,
             port: end.port,
-            inside: inside.address,
+            inside: u32::from_be_bytes(inside.address),
             until: life.until,
         };
         Self {
@@ -124,7 +125,7 @@ impl Mapping {
 
     pub fn inside(&self) -> Inside {
         Inside {
-            address: self.inside,
+            address: self.inside.to_be_bytes(),
             port: self.inside_port,
             protocol: self.protocol(),
         }
@@ -132,7 +133,8 @@ impl Mapping {
 
     #[inline]
     pub fn is_of(&self, inside: &Inside) -> bool {
-        (self.inside, self.inside_port) == (inside.address, inside.port) && self.protocol() == inside.protocol
+        let address = u32::from_be_bytes(inside.address);
+        (self.inside, self.inside_port) == (address, inside.port) && self.protocol() == inside.protocol
     }
 
     #[inline]

@@ -30,7 +30,7 @@ struct Line {
     rest: [u32; SLOTS],
     /// The port inside, and below it the public one.
     ports: [u32; SLOTS],
-    inside: [[u8; 4]; SLOTS],
+    inside: [u32; SLOTS],
     until: [u32; SLOTS],
 }
 
@@ -327,7 +327,7 @@ mod tests {
             rest: end.rest(),
             inside_port: !end.port,
             port: end.port,
-            inside: [10, 0, 0, 1],
+            inside: 0x0a00_0001,
             until,
         }
     }

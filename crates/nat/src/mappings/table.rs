@@ -116,8 +116,8 @@ impl Mappings {
     }
 
     /// What is known of where the mapping of an endpoint of a session is before anything was read: the first of four
-    /// steps before [`outbound_by`](Self::outbound_by), each of which is for all packets of a burst before the next one
-    /// is.
+    /// steps before [`outbound_as_expected`](Self::outbound_as_expected), each of which is for all packets of a burst
+    /// before the next one is.
     #[inline]
     pub fn seek(&self, session: SessionIndex, inside: &Inside) -> Expected {
         Expected {
@@ -188,23 +188,8 @@ impl Mappings {
         mapping.is_of(inside).then_some((number, mapping))
     }
 
-    /// The mapping of an endpoint of a session with its number, and its public address.
-    #[inline]
-    fn find_expected(
-        &self,
-        expected: &Expected,
-        session: SessionIndex,
-        inside: &Inside,
-    ) -> Option<(u32, Mapping, [u8; 4])> {
-        let is_found = expected.is_found.then_some(());
-        let found = is_found.and_then(|()| self.find_at(expected.public, expected.end, inside));
-        match found {
-            Some((number, mapping)) => Some((number, mapping, expected.address.to_be_bytes())),
-            None => self.find_anywhere(expected.inside, session, inside),
-        }
-    }
-
-    /// The same where it is in another block than the session's first one, or there is none.
+    /// The mapping of an endpoint of a session with its number, and its public address, in whichever of the session's
+    /// blocks it is.
     #[cold]
     pub(super) fn find_anywhere(
         &self,
@@ -244,7 +229,7 @@ impl Mappings {
     ///
     /// # Errors
     /// The packet cannot leave; see [`Refusal`]. A mapping that there is stays as it was.
-    #[inline]
+    #[cold]
     pub fn outbound(
         &mut self,
         session: SessionIndex,
@@ -253,49 +238,72 @@ impl Mappings {
         segment: Segment,
         now: Nanos,
     ) -> Result<Outbound, Refusal> {
-        let mut expected = self.seek(session, &inside);
-        self.expect(&mut expected, session, &inside);
-        self.outbound_by(&expected, (session, &inside), remote, segment, now)
+        let tick = ticks(now);
+        let hash = self.keys.inside(session, &inside);
+        let found = self.find_anywhere(hash, session, &inside);
+        let sent = match found {
+            Some((number, mapping, public)) if mapping.is_live(tick) => {
+                let sends = self.send((number, &mapping), (session, remote), segment, tick);
+                let outbound = Outbound {
+                    public,
+                    port: mapping.port,
+                    wants_block: false,
+                };
+                sends.then_some(outbound).ok_or(Refusal::TableFull)
+            }
+            dead => {
+                dead.into_iter()
+                    .for_each(|(number, ..)| self.expire(number, tick));
+                self.begin((session, inside), remote, segment, now)
+            }
+        };
+        sent.inspect_err(|refusal| self.stats.refused[*refusal as usize] += 1)
     }
 
-    /// The same behind the four steps that begin with [`seek`](Self::seek).
-    ///
-    /// # Errors
-    /// As [`outbound`](Self::outbound).
-    #[inline]
-    pub fn outbound_by(
+    /// The public address, as a number, and the port by which a packet leaves as most do: by a live mapping that is
+    /// where it is expected. `None`: see [`outbound`](Self::outbound). Behind the four steps that begin with
+    /// [`seek`](Self::seek).
+    #[inline(always)]
+    pub fn outbound_as_expected(
         &mut self,
         expected: &Expected,
         (session, inside): (SessionIndex, &Inside),
         remote: [u8; 4],
         segment: Segment,
         now: Nanos,
-    ) -> Result<Outbound, Refusal> {
-        let tick = ticks(now);
-        if let Some((number, mapping, public)) = self.find_expected(expected, session, inside)
-            && mapping.is_live(tick)
-        {
-            if mapping.keeps_remotes()
-                && !self.has_sent_to(number, remote)
-                && !self.add_remote(number, session, Senders::of(mapping.rest), remote)
-            {
-                self.stats.refused[Refusal::TableFull as usize] += 1;
-                return Err(Refusal::TableFull);
-            }
-            let life = self.ticks.sent(inside.protocol, mapping.life(), segment, tick);
-            self.records.set_life(number, &mapping, life);
-            return Ok(Outbound {
-                public,
-                port: mapping.port,
-                wants_block: false,
-            });
+    ) -> Option<(u32, u16)> {
+        if !expected.is_found {
+            return None;
         }
-        let made = self.begin((session, *inside), remote, segment, now);
-        made.inspect_err(|refusal| self.stats.refused[*refusal as usize] += 1)
+        let tick = ticks(now);
+        let (number, mapping) = self.find_at(expected.public, expected.end, inside)?;
+        let sends = mapping.is_live(tick) && self.send((number, &mapping), (session, remote), segment, tick);
+        sends.then_some((expected.address, mapping.port))
     }
 
-    /// The same where there is no mapping, or a dead one.
-    #[cold]
+    /// A session sends to an address by one of its mappings, which is live. Returns whether it may: where there is no
+    /// room for the address, and others may not send, the mapping stays as it was.
+    #[inline(always)]
+    fn send(
+        &mut self,
+        (number, mapping): (u32, &Mapping),
+        (session, remote): (SessionIndex, [u8; 4]),
+        segment: Segment,
+        tick: u32,
+    ) -> bool {
+        if mapping.keeps_remotes()
+            && !self.has_sent_to(number, remote)
+            && !self.add_remote(number, session, Senders::of(mapping.rest), remote)
+        {
+            return false;
+        }
+        let protocol = mapping.protocol();
+        let life = self.ticks.sent(protocol, mapping.life(), segment, tick);
+        self.records.set_life(number, mapping, life);
+        true
+    }
+
+    /// Makes a mapping where there is none.
     fn begin(
         &mut self,
         (session, inside): (SessionIndex, Inside),
@@ -304,9 +312,6 @@ impl Mappings {
         now: Nanos,
     ) -> Result<Outbound, Refusal> {
         let tick = ticks(now);
-        if let Some(number) = self.find_inside(session, &inside) {
-            self.expire(number, tick);
-        }
         let owner = self.sessions.get(session.index()).ok_or(Refusal::NoBlock)?;
         let rate = owner.may_begin(inside.protocol)?;
         let level = self.rates.get_mut(session.index()).ok_or(Refusal::NoBlock)?;
@@ -492,7 +497,7 @@ impl Mappings {
     ///
     /// # Errors
     /// As [`inbound`](Self::inbound).
-    #[inline]
+    #[inline(always)]
     pub fn inbound_by(
         &mut self,
         hash: PublicHash,
@@ -516,7 +521,7 @@ impl Mappings {
             self.records.set_life(number, &mapping, life);
         }
         Ok(Inbound {
-            address: mapping.inside,
+            address: mapping.inside.to_be_bytes(),
             port: mapping.inside_port,
             is_unsolicited,
         })

@@ -75,8 +75,45 @@ fn table_of(config: &MappingsConfig, policy: SessionPolicy, blocks: u32) -> Mapp
 }
 
 impl Mappings {
+    /// By what a packet leaves, in the steps of a worker.
+    fn leave(
+        &mut self,
+        session: SessionIndex,
+        inside: Inside,
+        remote: [u8; 4],
+        segment: Segment,
+        now: Nanos,
+    ) -> Result<Outbound, Refusal> {
+        let expected = self.expected(session, &inside);
+        self.leave_by(&expected, (session, inside), remote, segment, now)
+    }
+
+    fn expected(&self, session: SessionIndex, inside: &Inside) -> Expected {
+        let mut expected = self.seek(session, inside);
+        self.expect(&mut expected, session, inside);
+        expected
+    }
+
+    fn leave_by(
+        &mut self,
+        expected: &Expected,
+        (session, inside): (SessionIndex, Inside),
+        remote: [u8; 4],
+        segment: Segment,
+        now: Nanos,
+    ) -> Result<Outbound, Refusal> {
+        match self.outbound_as_expected(expected, (session, &inside), remote, segment, now) {
+            Some((public, port)) => Ok(Outbound {
+                public: public.to_be_bytes(),
+                port,
+                wants_block: false,
+            }),
+            None => self.outbound(session, inside, remote, segment, now),
+        }
+    }
+
     fn udp(&mut self, port: u16, now: Nanos) -> Result<Outbound, Refusal> {
-        self.outbound(SESSION, inside(port, Protocol::Udp), REMOTE, Segment::Within, now)
+        self.leave(SESSION, inside(port, Protocol::Udp), REMOTE, Segment::Within, now)
     }
 
     /// Panics unless all that is counted and found in several ways is the same in each.
@@ -154,7 +191,7 @@ impl Mappings {
 fn an_endpoint_has_one_public_port_whatever_it_sends_to() {
     let mut table = table_of(&config(), policy(), 1);
     let first = table.udp(5_000, Nanos::ZERO).unwrap();
-    let again = table.outbound(
+    let again = table.leave(
         SESSION,
         inside(5_000, Protocol::Udp),
         THIRD,
@@ -189,7 +226,7 @@ fn each_protocol_has_its_own_ports_and_number() {
     let mut table = table_of(&config(), policy(), 1);
     for port in 0..16 {
         for protocol in Protocol::ALL {
-            let sent = table.outbound(
+            let sent = table.leave(
                 SESSION,
                 inside(port, protocol),
                 REMOTE,
@@ -241,7 +278,7 @@ fn each_protocol_has_its_lifetime_from_the_last_packet_on() {
         let sent = Nanos::from_secs(1_030);
         for now in [start, sent] {
             table
-                .outbound(SESSION, inside, REMOTE, Segment::Within, now)
+                .leave(SESSION, inside, REMOTE, Segment::Within, now)
                 .unwrap();
         }
         let is_live = |now| table.lookup_inside(SESSION, &inside, now).is_some();
@@ -329,7 +366,7 @@ fn addresses_that_were_not_sent_to_are_filtered() {
     assert!(receives(&mut table, REMOTE).is_ok());
     assert_eq!(receives(&mut table, THIRD), Err(Unsolicited::Filtered));
     let own = inside(5_000, Protocol::Udp);
-    table.outbound(SESSION, own, THIRD, Segment::Within, now).unwrap();
+    table.leave(SESSION, own, THIRD, Segment::Within, now).unwrap();
     assert!(receives(&mut table, REMOTE).is_ok() && receives(&mut table, THIRD).is_ok());
     assert_eq!((table.stats().remotes, table.stats().filtered), (2, 1));
     table.check();
@@ -365,7 +402,7 @@ fn what_comes_from_addresses_that_were_not_sent_to_is_told() {
         (false, true)
     );
     let own = inside(5_000, Protocol::Udp);
-    table.outbound(SESSION, own, THIRD, Segment::Within, now).unwrap();
+    table.leave(SESSION, own, THIRD, Segment::Within, now).unwrap();
     assert_eq!(
         (receives(&mut table, REMOTE), receives(&mut table, THIRD)),
         (false, false)
@@ -428,7 +465,7 @@ fn addresses_take_what_the_guide_says() {
 fn an_unsolicited_segment_changes_nothing_of_a_connection() {
     let mut table = table_of(&config(), telling(), 1);
     let (own, now) = (inside(5_000, Protocol::Tcp), Nanos::ZERO);
-    let sent = table.outbound(SESSION, own, REMOTE, Segment::Opens, now);
+    let sent = table.leave(SESSION, own, REMOTE, Segment::Opens, now);
     let end = (BlockId(0), sent.unwrap().port, Protocol::Tcp);
     let state = |table: &Mappings| table.at_public(SESSION, end, now).unwrap();
     let before = state(&table);
@@ -456,7 +493,7 @@ fn where_addresses_have_no_room_none_is_unsolicited() {
     let mut table = table_of(&config, telling(), 1);
     let sends = |table: &mut Mappings, port, last| {
         let own = inside(port, Protocol::Udp);
-        let sent = table.outbound(SESSION, own, [198, 51, 100, last], Segment::Within, Nanos::ZERO);
+        let sent = table.leave(SESSION, own, [198, 51, 100, last], Segment::Within, Nanos::ZERO);
         sent.unwrap().port
     };
     let is_unsolicited = |table: &mut Mappings, port, last| {
@@ -509,7 +546,7 @@ fn an_address_for_which_there_is_no_room_is_refused_and_no_other_forgotten() {
     let mut table = table_of(&config, filtering, 1);
     let mut sends = |port, last| {
         let own = inside(port, Protocol::Udp);
-        table.outbound(SESSION, own, [198, 51, 100, last], Segment::Within, Nanos::ZERO)
+        table.leave(SESSION, own, [198, 51, 100, last], Segment::Within, Nanos::ZERO)
     };
     let full = Err(Refusal::TableFull);
     // One is with its mapping, and takes no room.
@@ -536,7 +573,7 @@ fn a_session_has_no_more_than_its_share_of_addresses() {
         table.grant(OTHER, id, other, Nanos::ZERO).unwrap();
         let mut sends = |session, number: u32| {
             let own = inside(number as u16 % mappings, Protocol::Udp);
-            table.outbound(session, own, number.to_be_bytes(), Segment::Within, Nanos::ZERO)
+            table.leave(session, own, number.to_be_bytes(), Segment::Within, Nanos::ZERO)
         };
         let sent = (0..).take_while(|number| sends(SESSION, *number).is_ok()).count();
         assert!(sends(OTHER, 0).is_ok());
@@ -559,7 +596,7 @@ fn what_is_forgotten_leaves_nothing() {
         table.udp(port, Nanos::ZERO).unwrap();
         let own = inside(port, Protocol::Tcp);
         table
-            .outbound(OTHER, own, REMOTE, Segment::Opens, Nanos::ZERO)
+            .leave(OTHER, own, REMOTE, Segment::Opens, Nanos::ZERO)
             .unwrap();
     }
     table.check();
@@ -622,7 +659,7 @@ fn one_endpoint_of_many_sessions_does_not_fill_one_place_of_the_index() {
         table.set_session(session, policy());
         table.grant(session, id, block, Nanos::ZERO).unwrap();
         let inside = inside(123, Protocol::Udp);
-        let sent = table.outbound(session, inside, REMOTE, Segment::Within, Nanos::ZERO);
+        let sent = table.leave(session, inside, REMOTE, Segment::Within, Nanos::ZERO);
         assert!(sent.is_ok(), "{sent:?}");
     }
     assert_eq!(table.by_inside.passed(), 0);

@@ -15,7 +15,7 @@ use rules::classifier::Side;
 use rules::worker_selection::{WorkerSelectionChange, WorkerSelectionKey};
 
 use crate::burst::descriptor::{Descriptor, Fate, Keys};
-use crate::nat::PublicPacket;
+use crate::nat::{PublicPacket, quoted};
 use crate::sessions::fixed_map::{FixedMap, tunnel_key};
 use crate::sessions::ue_map::UeMap;
 
@@ -132,7 +132,7 @@ pub(crate) fn select_workers<B: PacketBuf>(
                 let public = pools.and_then(|pools| {
                     let packet = PublicPacket::new(&packets[index], descriptor, keys, index)?;
                     let address = packet.public_address(pools, vrf)?;
-                    Some(packet.block(pools, vrf, address))
+                    Some(packet.block((pools, vrf, address), || quoted(&packets[index], descriptor)))
                 });
                 match (public, keys.destination(index, descriptor.family)) {
                     // What is for no session ends here.

@@ -9,7 +9,7 @@ use rules::classifier::Side;
 
 use super::NatStage;
 use super::endpoint::Endpoint;
-use super::message::{Message, user_packet_mut};
+use super::message::{Kind, quoted, user_packet_mut};
 use super::packets::{Arrival, PublicPacket};
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Deferral, Descriptor, Family, Fate, Keys};
@@ -41,7 +41,7 @@ impl NatStage {
             let Some(address) = packet.public_address(pools, vrf) else {
                 continue;
             };
-            let end = packet.public_end(pools, vrf, address);
+            let end = packet.public_end((pools, vrf, address), || quoted(buf, descriptor));
             arrivals.push(Arrival {
                 index: index as u8,
                 end,
@@ -60,17 +60,15 @@ impl NatStage {
                 continue;
             }
             let packet = PublicPacket::new(buf, descriptor, keys, index);
-            let admitted = match packet.zip(*end) {
-                Some((packet, end)) => self.admit_one((buf, descriptor, index), &packet, (end, *hash), now),
-                None => Err(DropReason::NatNoMapping),
+            let (Some(end), Some(packet)) = (*end, packet) else {
+                descriptor.fate = Fate::Drop(DropReason::NatNoMapping);
+                continue;
             };
-            match admitted {
+            match self.admit_one((buf, descriptor, index), &packet, (end, *hash), now) {
                 Ok(inside) => {
                     let key = &mut keys.v4[index % BURST];
                     key.destination = inside.address;
-                    let has_ports =
-                        |packet: &PublicPacket| matches!(packet.message, Message::Ports(..) | Message::Later);
-                    if packet.as_ref().is_some_and(has_ports) {
+                    if matches!(packet.message.kind, Kind::Ports | Kind::Later) {
                         key.ports[1] = inside.port;
                     }
                 }
@@ -136,11 +134,17 @@ impl NatStage {
         now: Nanos,
     ) -> Result<Endpoint, DropReason> {
         let none = DropReason::NatNoMapping;
+        let quoted = match packet.message.kind {
+            Kind::Error => Some(quoted(buf, descriptor).ok_or(none)?),
+            _ => None,
+        };
+        // Anyone on the way may notify of an error (RFC 5508 REQ-4), about what the UE has sent to where it may send.
+        let remote = quoted.map_or(packet.source, |quoted| quoted.ends.destination);
         let Inbound {
             address,
             port,
             is_unsolicited,
-        } = self.inbound(packet, end, now).ok_or(none)?;
+        } = self.inbound(packet, end, remote, now).ok_or(none)?;
         let inside = Endpoint { address, port };
         if buf.is_chained() {
             gather_headers(buf);
@@ -150,7 +154,7 @@ impl NatStage {
             port: end.0.port,
         };
         let bytes = user_packet_mut(buf, descriptor);
-        if let Message::Error(quoted) = packet.message {
+        if let Some(quoted) = quoted {
             if quoted.ends.source != packet.destination {
                 return Err(none);
             }
@@ -167,33 +171,26 @@ impl NatStage {
         self.admitted |= 1 << (index % BURST);
         if is_unsolicited {
             self.unsolicited.note(index);
-        } else if let Message::Error(_) = packet.message
-            && !self.mappings.counts_as_known(end, packet.source)
-        {
+        } else if quoted.is_some() && !self.mappings.counts_as_known(end, packet.source) {
             self.unsolicited.note_error(index);
         }
         Ok(inside)
     }
 
-    /// The UE's own end of the mapping that a packet is for, if that lets it pass. For an error, the destination that
-    /// it quotes decides, not its sender.
+    /// The UE's own end of the mapping that a packet is for, if that lets what `remote` sends pass. For an error, that
+    /// is the destination that it quotes, not its sender.
     #[inline(always)]
     fn inbound(
         &mut self,
         packet: &PublicPacket,
         (end, hash): (PublicEnd, PublicHash),
+        remote: [u8; 4],
         now: Nanos,
     ) -> Option<Inbound> {
-        let segment = match packet.message {
+        let segment = match packet.message.segment {
             // Anyone may send a FIN or RST that is taken for the other end's: only the UE's close.
-            Message::Ports(_, Segment::Finishes | Segment::Resets) => Segment::Within,
-            Message::Ports(_, segment) => segment,
-            _ => Segment::Within,
-        };
-        // Anyone on the way may notify of an error (RFC 5508 REQ-4), about what the UE has sent to where it may send.
-        let remote = match packet.message {
-            Message::Error(quoted) => quoted.ends.destination,
-            _ => packet.source,
+            Segment::Finishes | Segment::Resets => Segment::Within,
+            segment => segment,
         };
         self.mappings.inbound_by(hash, end, remote, segment, now).ok()
     }

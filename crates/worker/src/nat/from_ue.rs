@@ -10,7 +10,7 @@ use rules::classifier::Side;
 
 use super::NatStage;
 use super::endpoint::Endpoint;
-use super::message::{Message, message, user_packet};
+use super::message::{Kind, Message, message, quoted, user_packet};
 use super::packets::{Departure, NewSource, inside_of};
 use crate::apply_rules::context::live;
 use crate::burst::Burst;
@@ -63,7 +63,7 @@ impl NatStage {
                 address: key.source,
                 port: key.ports[0],
             };
-            let inside = inside_of(message, source);
+            let inside = inside_of(message, source, || quoted(&burst.packets[index], descriptor));
             let has_inside = inside.is_some();
             let inside = inside.unwrap_or_default();
             departures.push(Departure {
@@ -81,17 +81,22 @@ impl NatStage {
             let key = &burst.keys.v4[index % BURST];
             let message = message(buf, descriptor, key.protocol);
             let packet = (message, key.destination, || ip_protocol(buf, descriptor, key));
-            match self.map_one(departure, packet, (events, stats), now) {
-                Ok(end) => {
-                    let forward = descriptor.verdict.forward;
-                    self.sources[index % BURST] = NewSource { end, forward };
-                    self.mapped |= 1 << (index % BURST);
-                    if !matches!(message, Message::Ports(..)) {
-                        self.special |= 1 << (index % BURST);
-                        self.messages[index % BURST] = message;
+            let end = match self.known_end(departure, message, key.destination, now) {
+                Some(end) => end,
+                None => match self.map_one(departure, packet, (events, stats), now) {
+                    Ok(end) => end,
+                    Err(reason) => {
+                        refuse(burst, index, reason);
+                        continue;
                     }
-                }
-                Err(reason) => refuse(burst, index, reason),
+                },
+            };
+            let forward = descriptor.verdict.forward;
+            self.sources[index % BURST] = NewSource { end, forward };
+            self.mapped |= 1 << (index % BURST);
+            if message.kind != Kind::Ports {
+                self.special |= 1 << (index % BURST);
+                self.messages[index % BURST] = message;
             }
         }
         self.departures = departures;
@@ -164,8 +169,31 @@ impl NatStage {
         descriptor.instance == pool.instance && !is_of_ue && !self.exempts(id, source)
     }
 
-    /// The public address and port of one packet.
+    /// The public address and port of a packet whose mapping is where it is expected, as that of most is.
     #[inline(always)]
+    fn known_end(
+        &mut self,
+        departure: &Departure,
+        message: Message,
+        remote: [u8; 4],
+        now: Nanos,
+    ) -> Option<Endpoint> {
+        if !matches!(message.kind, Kind::Ports | Kind::Request) {
+            return None;
+        }
+        let ends = (departure.session, &departure.inside);
+        let expected = &departure.expected;
+        let (address, port) =
+            self.mappings
+                .outbound_as_expected(expected, ends, remote, message.segment, now)?;
+        Some(Endpoint {
+            address: address.to_be_bytes(),
+            port,
+        })
+    }
+
+    /// The public address and port of any other packet.
+    #[cold]
     fn map_one(
         &mut self,
         departure: &Departure,
@@ -174,33 +202,29 @@ impl NatStage {
         now: Nanos,
     ) -> Result<Endpoint, DropReason> {
         let session = departure.session;
-        if let Message::Later = message {
+        if message.kind == Kind::Later {
             // Without its first one, what has no mappings would leave with a public address, too.
             Protocol::of(protocol()).ok_or(DropReason::NatProtocol)?;
             let address = self.public_address(session).ok_or(DropReason::NatNoPort)?;
             return Ok(Endpoint { address, port: 0 });
         }
-        if let Message::Query { asks: false, .. } = message {
+        if message.kind == Kind::Answer {
             // No request comes to a public address: it answers none.
             return Err(DropReason::NatNoMapping);
         }
         if !departure.has_inside {
             return Err(DropReason::NatProtocol);
         }
-        let (inside, expected) = (&departure.inside, &departure.expected);
-        if let Message::Error(_) = message {
+        let inside = &departure.inside;
+        if message.kind == Kind::Error {
             // It asks for nothing: that a port is closed makes no sender one that the UE has sent to.
             let known = self.mappings.lookup_inside(session, inside, now);
             let (address, port) = known.ok_or(DropReason::NatNoMapping)?;
             return Ok(Endpoint { address, port });
         }
-        let segment = match message {
-            Message::Ports(_, segment) => segment,
-            _ => Segment::Within,
-        };
         let sent = self
             .mappings
-            .outbound_by(expected, (session, inside), remote, segment, now);
+            .outbound(session, *inside, remote, message.segment, now);
         match sent {
             Ok(Outbound {
                 public,
@@ -241,7 +265,7 @@ impl NatStage {
             let key = &burst.keys.v4[index % BURST];
             let NewSource { end: source, forward } = self.sources[index % BURST];
             let message = match self.special >> (index % BURST) & 1 {
-                0 => Message::Ports(Protocol::Udp, Segment::Within),
+                0 => Message::with_ports(Protocol::Udp, Segment::Within),
                 _ => self.messages[index % BURST],
             };
             // A quota may have sent it another way.
@@ -298,11 +322,11 @@ fn rewrite_source<B: PacketBuf>(
     let data = buf.data_mut();
     let end = data.len().min(start + octets);
     let packet = data.get_mut(start..end).ok_or(DropReason::TruncatedIpv4)?;
-    if let Message::Error(_) = message {
+    if message.kind == Kind::Error {
         return rewrite_error(packet, Outer::Source(source.address), source.into());
     }
-    let port = match message {
-        Message::Query { id, .. } => id,
+    let port = match message.kind {
+        Kind::Request => message.id,
         _ => inside.port,
     };
     let from = |address, port| Ends {
@@ -310,8 +334,8 @@ fn rewrite_source<B: PacketBuf>(
         source_port: port,
         ..Ends::default()
     };
-    let (before, after) = match message {
-        Message::Later => (from(inside.address, 0), from(source.address, 0)),
+    let (before, after) = match message.kind {
+        Kind::Later => (from(inside.address, 0), from(source.address, 0)),
         _ => (from(inside.address, port), from(source.address, source.port)),
     };
     Rewrite::new(&before, &after).apply(packet)

@@ -2,44 +2,84 @@
 
 use nat::mappings::{Protocol, Segment};
 use packet::icmp::v4_type;
-use packet::icmp_rewrite::{Quoted, is_intact, quoted};
+use packet::icmp_rewrite::{self, Quoted, is_intact};
 use packet::tuple::proto;
 use packet::{PacketBuf, ipv4, tcp};
 
 use crate::burst::descriptor::{Descriptor, PacketFlags};
 
-/// What a packet is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Message {
+/// What kinds of packets there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Kind {
     /// With ports.
-    Ports(Protocol, Segment),
+    Ports,
     /// A fragment behind the first: only its addresses change.
     Later,
-    /// An ICMP message that asks for an answer, or is one, with this identifier.
-    Query {
-        /// The identifier.
-        id: u16,
-        /// Whether it asks.
-        asks: bool,
-    },
-    /// An ICMP error about this packet.
-    Error(Quoted),
+    /// An ICMP message that asks for an answer.
+    Request,
+    /// An ICMP message that is one.
+    Answer,
+    /// An ICMP error about the packet that [`quoted`] gives.
+    Error,
     /// Of a protocol without anything to tell mappings apart by.
+    #[default]
     Other,
+}
+
+/// What a packet is. The fields are side by side, since those of an enum would go through memory in pieces of another
+/// size than they are read in, which takes longer than all else that is done with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Message {
+    pub kind: Kind,
+    /// Of one with ports.
+    pub protocol: Protocol,
+    /// Of one with ports.
+    pub segment: Segment,
+    /// The identifier of a request or an answer.
+    pub id: u16,
+}
+
+impl Message {
+    /// One with ports, as most are.
+    #[inline]
+    pub const fn with_ports(protocol: Protocol, segment: Segment) -> Self {
+        Self {
+            kind: Kind::Ports,
+            protocol,
+            segment,
+            id: 0,
+        }
+    }
+
+    /// One of another kind.
+    const fn of_kind(kind: Kind) -> Self {
+        Self {
+            kind,
+            protocol: Protocol::Icmp,
+            segment: Segment::Within,
+            id: 0,
+        }
+    }
 }
 
 /// What the user packet in `buf` is, whose protocol is that of its key.
 #[inline]
 pub(super) fn message<B: PacketBuf>(buf: &B, descriptor: &Descriptor, protocol: u8) -> Message {
     if descriptor.flags.any(PacketFlags::LATER_FRAGMENT) {
-        return Message::Later;
+        return Message::of_kind(Kind::Later);
     }
     match protocol {
-        proto::UDP => Message::Ports(Protocol::Udp, Segment::Within),
-        proto::TCP => Message::Ports(Protocol::Tcp, segment(buf, descriptor)),
+        proto::UDP => Message::with_ports(Protocol::Udp, Segment::Within),
+        proto::TCP => Message::with_ports(Protocol::Tcp, segment(buf, descriptor)),
         proto::ICMP => of_icmp(user_packet(buf, descriptor)),
-        _ => Message::Other,
+        _ => Message::of_kind(Kind::Other),
     }
+}
+
+/// The packet that an ICMP error quotes which the user packet in `buf` is.
+#[cold]
+pub(crate) fn quoted<B: PacketBuf>(buf: &B, descriptor: &Descriptor) -> Option<Quoted> {
+    icmp_rewrite::quoted(user_packet(buf, descriptor))
 }
 
 /// The part of the user packet in the first segment of the buffer: at least its headers.
@@ -81,19 +121,20 @@ fn transitory(packet: &[u8]) -> Segment {
 
 #[cold]
 fn of_icmp(packet: &[u8]) -> Message {
-    let Some(header) = packet.first().and_then(|first| ipv4::header_len(*first).ok()) else {
-        return Message::Other;
+    let header = packet.first().and_then(|first| ipv4::header_len(*first).ok());
+    let Some(&[kind, _, _, _, high, low, ..]) = header.and_then(|header| packet.get(header..)) else {
+        return Message::of_kind(Kind::Other);
     };
-    let Some(&[kind, _, _, _, high, low, ..]) = packet.get(header..) else {
-        return Message::Other;
+    let kind = match kind {
+        v4_type::ECHO_REQUEST => Kind::Request,
+        v4_type::ECHO_REPLY => Kind::Answer,
+        // Of an error that is damaged nothing is believed (RFC 5508 REQ-3).
+        _ if icmp_rewrite::quoted(packet).is_some() && is_intact(packet) => Kind::Error,
+        _ => Kind::Other,
     };
     let id = u16::from_be_bytes([high, low]);
-    match kind {
-        v4_type::ECHO_REQUEST => Message::Query { id, asks: true },
-        v4_type::ECHO_REPLY => Message::Query { id, asks: false },
-        // Of an error that is damaged nothing is believed (RFC 5508 REQ-3).
-        _ => quoted(packet)
-            .filter(|_| is_intact(packet))
-            .map_or(Message::Other, Message::Error),
+    Message {
+        id,
+        ..Message::of_kind(kind)
     }
 }

@@ -7,7 +7,7 @@ use packet::PacketBuf;
 use packet::icmp_rewrite::Quoted;
 
 use super::endpoint::Endpoint;
-use super::message::{Message, message};
+use super::message::{Kind, Message, message};
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Descriptor, Family, Keys};
 
@@ -53,26 +53,30 @@ impl PublicPacket {
         pools.public_address(vrf, self.destination.into())
     }
 
-    /// The block that it is for, if pools have one.
+    /// The block that it is for, if pools have one. `quoted` is asked for what it quotes, if it is an error.
     #[inline]
-    pub fn block(&self, pools: &NatPools, vrf: VrfId, address: PublicAddress) -> Option<BlockId> {
-        self.public_end(pools, vrf, address).map(|end| end.block)
+    pub fn block(
+        &self,
+        (pools, vrf, address): (&NatPools, VrfId, PublicAddress),
+        quoted: impl FnOnce() -> Option<Quoted>,
+    ) -> Option<BlockId> {
+        self.public_end((pools, vrf, address), quoted)
+            .map(|end| end.block)
     }
 
     /// The public end of the mapping that it is for, which has come to this address.
-    #[inline]
+    #[inline(always)]
     pub(super) fn public_end(
         &self,
-        pools: &NatPools,
-        vrf: VrfId,
-        address: PublicAddress,
+        (pools, vrf, address): (&NatPools, VrfId, PublicAddress),
+        quoted: impl FnOnce() -> Option<Quoted>,
     ) -> Option<PublicEnd> {
-        let (port, protocol) = match self.message {
-            Message::Ports(protocol, _) => (self.ports[1], protocol),
-            Message::Later => (self.ports[1], Protocol::of(self.protocol)?),
-            Message::Query { id, asks: false } => (id, Protocol::Icmp),
-            Message::Error(quoted) => return end_of_quoted(pools, vrf, quoted),
-            Message::Query { asks: true, .. } | Message::Other => return None,
+        let (port, protocol) = match self.message.kind {
+            Kind::Ports => (self.ports[1], self.message.protocol),
+            Kind::Later => (self.ports[1], Protocol::of(self.protocol)?),
+            Kind::Answer => (self.message.id, Protocol::Icmp),
+            Kind::Error => return end_of_quoted(pools, vrf, quoted()?),
+            Kind::Request | Kind::Other => return None,
         };
         Some(PublicEnd {
             block: address.block(port)?,
@@ -115,23 +119,30 @@ pub(crate) struct NewSource {
 
 /// The UE's own end of the mapping that a packet with this source belongs to; `None` where it belongs to none.
 #[inline]
-pub(super) fn inside_of(message: Message, Endpoint { address, port }: Endpoint) -> Option<Inside> {
-    let (address, port, protocol) = match message {
-        Message::Ports(protocol, _) => (address, port, protocol),
-        Message::Query { id, .. } => (address, id, Protocol::Icmp),
-        Message::Error(quoted) => {
-            let ends = quoted.ends;
-            (
-                ends.destination,
-                ends.destination_port,
-                Protocol::of(quoted.protocol)?,
-            )
-        }
-        Message::Later | Message::Other => return None,
+pub(super) fn inside_of(
+    message: Message,
+    Endpoint { address, port }: Endpoint,
+    quoted: impl FnOnce() -> Option<Quoted>,
+) -> Option<Inside> {
+    let (address, port, protocol) = match message.kind {
+        Kind::Ports => (address, port, message.protocol),
+        Kind::Request | Kind::Answer => (address, message.id, Protocol::Icmp),
+        Kind::Error => return inside_of_quoted(quoted()?),
+        Kind::Later | Kind::Other => return None,
     };
     Some(Inside {
         address,
         port,
         protocol,
+    })
+}
+
+/// The UE's own end of the mapping by which the packet has come that an error quotes.
+#[cold]
+fn inside_of_quoted(Quoted { ends, protocol }: Quoted) -> Option<Inside> {
+    Some(Inside {
+        address: ends.destination,
+        port: ends.destination_port,
+        protocol: Protocol::of(protocol)?,
     })
 }

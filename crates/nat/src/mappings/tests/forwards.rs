@@ -35,7 +35,7 @@ fn a_forward_has_no_end_and_lets_anyone_in() {
     let own = Some((SESSION, 80));
     assert_eq!(from(&mut table, REMOTE, Segment::Opens, Nanos::ZERO), own);
     for segment in [Segment::Accepts, Segment::Finishes, Segment::Resets] {
-        let sent = table.outbound(SESSION, inside(80, Protocol::Tcp), REMOTE, segment, Nanos::ZERO);
+        let sent = table.leave(SESSION, inside(80, Protocol::Tcp), REMOTE, segment, Nanos::ZERO);
         assert_eq!(sent.map(|sent| sent.port), Ok(1_044));
         assert_eq!(from(&mut table, THIRD, segment, Nanos::ZERO), own);
     }

@@ -252,7 +252,7 @@ fn nearly_all_mappings_of_a_full_table_are_in_their_home_lines() {
                 ..inside(port, Protocol::Udp)
             };
             let session = SessionIndex(number.into());
-            let sent = table.outbound(session, inside, REMOTE, Segment::Within, Nanos::ZERO);
+            let sent = table.leave(session, inside, REMOTE, Segment::Within, Nanos::ZERO);
             assert!(sent.is_ok());
         }
     }

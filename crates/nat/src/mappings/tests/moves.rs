@@ -17,7 +17,7 @@ fn a_session_has_the_same_mappings_at_its_new_worker() {
         (4, Segment::Finishes),
     ] {
         for remote in [REMOTE, THIRD] {
-            from.outbound(SESSION, inside(port, Protocol::Tcp), remote, segment, now)
+            from.leave(SESSION, inside(port, Protocol::Tcp), remote, segment, now)
                 .unwrap();
         }
     }

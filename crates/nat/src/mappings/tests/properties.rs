@@ -6,13 +6,17 @@ use super::model::{Key, Model};
 use super::*;
 use crate::mappings::lifetime::ticks;
 
+/// Of a session and an endpoint, to a remote end.
+type Packet = (u32, Inside, u8, Segment);
+
 #[derive(Clone, Debug)]
 enum Step {
     Set(u32, (bool, bool), (u8, u32, u32)),
     Grant(u32, u32),
     Forget(u32),
     MayMap(u32, bool),
-    Sends(u32, Inside, u8, Segment),
+    /// Of which it is known where their mappings are before the first one is sent.
+    Burst(Vec<Packet>),
     /// To a port of a mapping, or of a block.
     Receives(bool, u16, Protocol, u8, Segment),
     Asks(u32),
@@ -65,8 +69,7 @@ fn steps() -> impl Strategy<Value = Step> {
         4 => (session(), 0..8_u32).prop_map(|(session, block)| Step::Grant(session, block)),
         1 => session().prop_map(Step::Forget),
         1 => (session(), any::<bool>()).prop_map(|(session, may)| Step::MayMap(session, may)),
-        30 => (session(), insides(), to, segments())
-            .prop_map(|(session, inside, remote, segment)| Step::Sends(session, inside, remote, segment)),
+        15 => prop::collection::vec((session(), insides(), to, segments()), 1..5).prop_map(Step::Burst),
         15 => (any::<bool>(), any::<u16>(), protocols(), 0..4_u8, segments())
             .prop_map(|(known, port, protocol, remote, segment)| Step::Receives(known, port, protocol, remote, segment)),
         1 => session().prop_map(Step::Asks),
@@ -128,28 +131,12 @@ impl World {
                 self.tables[place].may_map(SessionIndex(session), may);
                 self.models[place].may_map(session, may);
             }
-            Step::Sends(session, inside, remote, segment) => {
-                let place = self.place[session as usize];
-                let (table, model) = (&mut self.tables[place], &mut self.models[place]);
-                let start = table.keys.port(&inside);
-                // A dead mapping of the endpoint makes room before a port is chosen.
-                if let Some(number) = table.find_inside(SessionIndex(session), &inside)
-                    && table.lookup_inside(SessionIndex(session), &inside, now).is_none()
-                {
-                    table.expire(number, ticks(now));
-                }
-                let has_room = |(block, port, protocol)| {
-                    let end = PublicEnd {
-                        block,
-                        port,
-                        protocol,
-                    };
-                    table.records.has_room_at(table.keys.public(end))
-                };
-                let search = ((session, inside), start, &has_room as &dyn Fn(_) -> bool);
-                let expected = model.outbound(search, far(remote), segment, now);
-                let sent = table.outbound(SessionIndex(session), inside, far(remote), segment, now);
-                assert_eq!(sent, expected);
+            Step::Burst(ref packets) => {
+                let all: Vec<_> = packets.iter().map(|packet| self.expect(packet)).collect();
+                packets
+                    .iter()
+                    .zip(&all)
+                    .for_each(|(packet, expected)| self.send(*packet, expected));
             }
             Step::Receives(known, port, protocol, remote, segment) => {
                 self.receives((known, port, protocol), far(remote), segment);
@@ -164,6 +151,35 @@ impl World {
             Step::Return(nanos) => self.return_idle(Duration::from_nanos(nanos)),
             Step::Move(session) => self.move_over(session),
         }
+    }
+
+    fn expect(&self, &(session, inside, ..): &Packet) -> Expected {
+        let table = &self.tables[self.place[session as usize]];
+        table.expected(SessionIndex(session), &inside)
+    }
+
+    fn send(&mut self, (session, inside, remote, segment): Packet, expected: &Expected) {
+        let (now, place, index) = (self.now, self.place[session as usize], SessionIndex(session));
+        let (table, model) = (&mut self.tables[place], &mut self.models[place]);
+        let start = table.keys.port(&inside);
+        // A dead mapping of the endpoint makes room before a port is chosen.
+        if let Some(number) = table.find_inside(index, &inside)
+            && table.lookup_inside(index, &inside, now).is_none()
+        {
+            table.expire(number, ticks(now));
+        }
+        let has_room = |(block, port, protocol)| {
+            let end = PublicEnd {
+                block,
+                port,
+                protocol,
+            };
+            table.records.has_room_at(table.keys.public(end))
+        };
+        let search = ((session, inside), start, &has_room as &dyn Fn(_) -> bool);
+        let wanted = model.outbound(search, far(remote), segment, now);
+        let sent = table.leave_by(expected, (index, inside), far(remote), segment, now);
+        assert_eq!(sent, wanted);
     }
 
     fn set(

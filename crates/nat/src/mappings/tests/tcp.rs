@@ -17,7 +17,7 @@ impl Speaker {
 
     fn sends(&mut self, segment: Segment, second: u64) {
         let (own, now) = (inside(80, Protocol::Tcp), Nanos::from_secs(second));
-        self.1 = self.0.outbound(SESSION, own, REMOTE, segment, now).unwrap().port;
+        self.1 = self.0.leave(SESSION, own, REMOTE, segment, now).unwrap().port;
     }
 
     fn receives(&mut self, segment: Segment, second: u64) {
