@@ -212,20 +212,28 @@ impl FlowKey4 {
     /// small pieces then, and read again in large ones, for which a processor waits.
     #[inline(always)]
     pub fn packed(self) -> Self {
-        let [source, destination] = [self.source, self.destination].map(u32::from_ne_bytes);
+        let (source, destination) = (
+            u32::from_ne_bytes(self.source),
+            u32::from_ne_bytes(self.destination),
+        );
         let [first, second] = self.ports;
         let [a, b] = first.to_ne_bytes();
         let [c, d] = second.to_ne_bytes();
         let ports = u32::from_ne_bytes([a, b, c, d]);
         let rest = u32::from_ne_bytes([self.protocol, self.fields.bits(), self.tos, self.qfi]);
-        let words = [[self.scope.0, self.teid], [source, destination], [ports, rest]];
-        zerocopy::transmute!(words.map(two))
+        // Not by `map` of an array, which is a call.
+        let words = [
+            two(self.scope.0, self.teid),
+            two(source, destination),
+            two(ports, rest),
+        ];
+        zerocopy::transmute!(words)
     }
 }
 
 /// Two numbers side by side, as they are in memory.
 #[inline(always)]
-const fn two([first, second]: [u32; 2]) -> u64 {
+const fn two(first: u32, second: u32) -> u64 {
     match cfg!(target_endian = "little") {
         true => first as u64 | (second as u64) << 32,
         false => (first as u64) << 32 | second as u64,

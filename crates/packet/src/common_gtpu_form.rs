@@ -52,8 +52,11 @@ impl Outer {
     /// Whether these are the headers of a whole G-PDU, in a packet of which `available` octets were received.
     #[inline(always)]
     fn is_common<const VERIFIES: bool>(&self, available: usize) -> bool {
-        let [total, datagram, message] =
-            [self.ip.total_len, self.udp.len, self.gtpu.length].map(|length| usize::from(length.get()));
+        let (total, datagram, message) = (
+            usize::from(self.ip.total_len.get()),
+            usize::from(self.udp.len.get()),
+            usize::from(self.gtpu.length.get()),
+        );
         let fragment = self.ip.fragment.get() & (ipv4::MORE_FRAGMENTS | ipv4::FRAGMENT_OFFSET);
         // What distinguishes tunnelled packets from others comes first.
         self.udp.dst_port.get() == gtpu::PORT

@@ -254,9 +254,9 @@ const fn path(value: u64) -> usize {
 
 #[inline(always)]
 fn ports_of(ports: [u16; 2], protocol: u8, wanted: bool) -> u64 {
-    let [source, destination] = ports.map(u64::from);
+    let [source, destination] = ports;
     if wanted {
-        (source << 16 | destination) << 8 | u64::from(protocol)
+        (u64::from(source) << 16 | u64::from(destination)) << 8 | u64::from(protocol)
     } else {
         0
     }
