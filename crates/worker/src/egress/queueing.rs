@@ -27,7 +27,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use flow::meter::Colour;
-use flow::slab::OutOfMemory;
+use flow::slab::{OutOfMemory, in_huge_pages};
 use flow::{Blocks, Direction, Nanos, PortId, SessionIndex, prefetch};
 use packet::ip_fragmentation::FragmentSpec;
 use packet::{PacketBuf, ecn};
@@ -84,9 +84,9 @@ pub(crate) struct Queueing<B> {
     /// fragments, count as this.
     largest: u16,
     /// By session, for each direction.
-    sessions: Vec<[SessionQueues; 2]>,
+    sessions: Box<[[SessionQueues; 2]]>,
     /// By slot.
-    waiting: Vec<Room<B>>,
+    waiting: Box<[Room<B>]>,
     /// Those that leave in fragments, by slot: few.
     splits: HashMap<u32, FragmentSpec, foldhash::quality::RandomState>,
     /// Queues that sessions have, and may have.
@@ -203,10 +203,8 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             manager,
             nodes,
             largest,
-            sessions: vec![[SessionQueues::NONE; 2]; sessions],
-            waiting: std::iter::repeat_with(|| Room::EMPTY)
-                .take(limits.packets)
-                .collect(),
+            sessions: in_huge_pages(sessions, |_| [SessionQueues::NONE; 2]),
+            waiting: in_huge_pages(limits.packets, |_| Room::EMPTY),
             splits: HashMap::default(),
             queues: 0,
             most_queues: limits.queues.max(1),
