@@ -37,8 +37,8 @@ pub struct EngineConfig {
     pub max_flows_v4: usize,
     /// Room for IPv6 flows. Default 65,536.
     pub max_flows_v6: usize,
-    /// Room for next hops: as many as the host has, and behind these the 64 paths of each of its routes over several
-    /// routers. Default 32,768: those of 256 such routes.
+    /// Room for next hops: as many as the host has, and behind these the 64 paths of each set of routers that routes
+    /// are over. Default 32,768: those of 256 sets.
     pub max_adjacencies: usize,
     /// Meters that sessions share. Default: as [`WorkerConfig::shared_meters`].
     pub shared_meters: u16,

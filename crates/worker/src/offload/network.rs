@@ -3,7 +3,7 @@
 //! All of it is given when the accelerator begins with nothing, and what changes afterwards as it changes. No session
 //! leaves before all is there.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
 use flow::contract::{
@@ -34,6 +34,8 @@ pub(crate) struct NetworkObjects {
     /// Room for neighbours; adjacencies beyond are paths of routes over several routers.
     neighbours: usize,
     adjacencies: BTreeMap<AdjacencyId, Adjacency>,
+    /// The numbers of those that are of neighbours.
+    by_address: HashMap<(InstanceId, IpAddr), AdjacencyId>,
     path_mtus: BTreeMap<(IpAddr, IpAddr), u16>,
     given: HashSet<ObjectId>,
     queue: VecDeque<FlowOp>,
@@ -64,6 +66,7 @@ impl NetworkObjects {
             macs: macs.to_vec(),
             neighbours,
             adjacencies: BTreeMap::new(),
+            by_address: HashMap::new(),
             path_mtus: BTreeMap::new(),
             given: HashSet::new(),
             queue: VecDeque::new(),
@@ -151,10 +154,18 @@ impl NetworkObjects {
             Some(adjacency) => self.adjacencies.insert(change.id, adjacency),
             None => self.adjacencies.remove(&change.id),
         };
+        let address_of = |adjacency: Adjacency| Some((adjacency.instance, adjacency.address?));
+        if let Some(address) = was.and_then(address_of) {
+            self.by_address.remove(&address);
+        }
+        if let Some(address) = now.and_then(address_of) {
+            self.by_address.insert(address, change.id);
+        }
         if !self.is_begun || self.is_partial {
             return;
         }
         match (was, now) {
+            _ if !self.may_give(change.id) => {}
             (_, Some(adjacency)) => self.queue.push_back(FlowOp::Put(Object::Adjacency {
                 id: change.id,
                 adjacency,
@@ -231,6 +242,11 @@ impl NetworkObjects {
             .is_some_and(|instance| instance.port.index() >= self.own_ports)
     }
 
+    /// Whether the accelerator has room for adjacencies of this number.
+    const fn may_give(&self, id: AdjacencyId) -> bool {
+        id.0 < self.most_adjacencies
+    }
+
     fn objects(&self, network: &Network) -> Vec<Object> {
         let behind = network
             .instances()
@@ -246,7 +262,8 @@ impl NetworkObjects {
         if self.is_partial {
             return objects;
         }
-        objects.extend(self.adjacencies.iter().map(|(id, adjacency)| Object::Adjacency {
+        let adjacencies = self.adjacencies.iter().filter(|(id, _)| self.may_give(**id));
+        objects.extend(adjacencies.map(|(id, adjacency)| Object::Adjacency {
             id: *id,
             adjacency: *adjacency,
         }));
@@ -301,11 +318,8 @@ impl NetworkObjects {
         let target = match network.group_of(instance.vrf, of.prefix) {
             Some(group) => self.paths(network, group).unwrap_or(RouteTarget::Host),
             None => {
-                let is_it = |adjacency: &Adjacency| {
-                    adjacency.instance == instance.id && adjacency.address == Some(of.next_hop)
-                };
-                let known = self.adjacencies.iter().find(|(_, adjacency)| is_it(adjacency));
-                RouteTarget::Router(instance.id, known.map(|(id, _)| *id))
+                let known = self.by_address.get(&(instance.id, of.next_hop));
+                RouteTarget::Router(instance.id, known.copied())
             }
         };
         route(instance, of.prefix, target)
