@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes target/release/sluice as it is deployed: compiled once to count what it executes, run through a quick look at its
 # own benchmarks, and compiled again for what they executed most (profile-guided optimization). Takes 10 minutes on two
-# cores, a third of it for each of two compilations and a minute for the benchmarks.
+# cores, a third of it for each of two compilations and the rest for the benchmarks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ main() {
     local tool part
     tool=$(profdata)
     compile "-Cprofile-generate=$profile/raw"
-    for part in throughput qos setup overload pfcp; do
+    for part in throughput qos setup overload pfcp nat inspection egress offload; do
         echo "profile: sluice bench $part --quick"
         "$target/profiled/$triple/release/sluice" bench "$part" --quick >"$profile/log" 2>&1 || fail "$(cat "$profile/log")"
     done
