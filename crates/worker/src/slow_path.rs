@@ -39,7 +39,7 @@ use crate::sessions::Sessions;
 use crate::slow_path::admission::{AdmissionLimits, FlowAdmission};
 use crate::slow_path::budget::SlowPathBudget;
 use crate::slow_path::connections::Connections;
-use crate::slow_path::decision::{Answer, Home, Look, OtherDirection, Outcome, decide, shape};
+use crate::slow_path::decision::{Answer, Home, Look, OfFlow, OtherDirection, Outcome, decide, shape};
 use crate::slow_path::deficit_round_robin::{Class, DeficitRoundRobin, HashedRoundRobin, Turn};
 use crate::slow_path::denial::DeniedEntries;
 use crate::slow_path::idle_time::Idle;
@@ -464,7 +464,9 @@ impl SlowPath {
             slot,
             sessions: tables.sessions,
         };
+        let mut of_flow = OfFlow::default();
         let mut look = Look {
+            of_flow: &mut of_flow,
             inspection: &mut self.inspection,
             connections: &mut self.connections,
             stats: &mut *tables.stats,
@@ -476,9 +478,9 @@ impl SlowPath {
         };
         let outcome = decide(home, descriptor, known, packet.data(), &mut look);
         let answer = match outcome {
-            Ok(Outcome::AsBefore(inspected)) => {
+            Ok(Outcome::AsBefore) => {
                 tables.stats.inspected += 1;
-                return self.note_entry(descriptor, inspected, known);
+                return self.note_entry(descriptor, of_flow.inspected.as_ref(), known);
             }
             Ok(Outcome::Decided(answer)) => Ok(answer),
             Err(reason) => Err(reason),
@@ -488,15 +490,15 @@ impl SlowPath {
             let may_add = is_put_off || self.denied.may_add(&answer.verdict, tables.stats, now);
             may_add.then_some(shape(answer.key?.0, self.force_five_tuple))
         });
-        let inspected = answer.as_ref().ok().and_then(|answer| answer.inspected);
+        let inspected = of_flow.inspected.as_ref().filter(|_| answer.is_ok());
         if descriptor.verdict.is_some() {
             tables.stats.revalidated += u64::from(inspected.is_none());
             tables.revalidate(packet_key, descriptor, shape);
         }
-        if let Some(inspected) = &inspected {
+        if let Some(inspected) = inspected {
             tables.stats.inspected += 1;
             self.showing |= u64::from(inspected.has_shown) << (index % BURST);
-            match answer.as_ref().ok().and_then(|answer| answer.other.as_ref()) {
+            match &of_flow.other {
                 Some(other) if is_of(tables.sessions, other, wanted.session) => {
                     self.decide_other(tables, other, wanted.session);
                 }
@@ -509,7 +511,12 @@ impl SlowPath {
             }) if lacks_ports => {
                 descriptor.fate = Fate::Defer(Deferral::FirstFragment(wanted.session));
             }
-            Ok(answer) => self.heed(tables, (packet_key, descriptor), (answer, shape), (wanted, known)),
+            Ok(answer) => self.heed(
+                tables,
+                (packet_key, descriptor),
+                (&answer, shape, inspected),
+                (wanted, known),
+            ),
             Err(reason) => descriptor.fate = Fate::Drop(reason),
         }
     }
@@ -520,7 +527,7 @@ impl SlowPath {
         &mut self,
         tables: &mut Tables<'_>,
         (packet_key, descriptor): (PacketKey<'_>, &mut Descriptor),
-        (answer, shape): (Answer, Option<KeyFields>),
+        (answer, shape, inspected): (&Answer, Option<KeyFields>, Option<&Inspected>),
         (wanted, known): (Wanted, Option<IpTuple>),
     ) {
         let mut verdict = answer.verdict;
@@ -534,7 +541,6 @@ impl SlowPath {
             return;
         };
         descriptor.shape = shape;
-        let inspected = answer.inspected;
         let Tables { sessions, flows, .. } = tables;
         let entry = NewEntry {
             idle: self.idle_of(descriptor, answer.protocol),
@@ -545,16 +551,16 @@ impl SlowPath {
             },
         };
         flows.stage(&sessions.blocks, packet_key, descriptor, entry);
-        if let Some(inspected) = inspected {
-            self.note_entry(descriptor, inspected, known);
-        }
+        self.note_entry(descriptor, inspected, known);
     }
 
     /// Notes the entry of a packet's direction where what is found of its flow may change it.
     #[inline]
-    fn note_entry(&mut self, descriptor: &Descriptor, inspected: Inspected, known: Option<IpTuple>) {
-        let entry = EntryPlace::of(descriptor, known.as_ref());
-        self.inspection.note_entry(&inspected, entry);
+    fn note_entry(&mut self, descriptor: &Descriptor, inspected: Option<&Inspected>, known: Option<IpTuple>) {
+        if let Some(inspected) = inspected {
+            let entry = EntryPlace::of(descriptor, known.as_ref());
+            self.inspection.note_entry(inspected, entry);
+        }
     }
 
     /// Others of a packet's flow go by what was decided about them because of it.

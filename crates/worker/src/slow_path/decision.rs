@@ -27,12 +27,17 @@ pub(super) struct Answer {
     pub content: ContentId,
     /// The rule of the session's access list that has decided about it.
     pub access: Option<AccessRuleId>,
-    /// What is known of its flow, where that matters.
-    pub inspected: Option<Inspected>,
-    /// What was decided about the other direction of its flow, because of this packet.
-    pub other: Option<OtherDirection>,
     /// The packet belongs to a connection, and its access list asks for that: the decision holds for a period.
     pub has_connection: bool,
+}
+
+/// What is known of a packet's flow, where that matters. It is beside the decision: few packets have any of it, and what
+/// is decided about all is moved often.
+#[derive(Default)]
+pub(super) struct OfFlow {
+    pub inspected: Option<Inspected>,
+    /// What was decided about the other direction, because of this packet.
+    pub other: Option<OtherDirection>,
 }
 
 /// What was decided about the other direction of a packet's flow.
@@ -51,7 +56,7 @@ pub(super) enum Outcome {
     /// A decision.
     Decided(Answer),
     /// What was decided about those before that have its entry is right for it, too.
-    AsBefore(Inspected),
+    AsBefore,
 }
 
 /// What the decision about a packet needs to look at what it carries.
@@ -60,6 +65,8 @@ pub(super) struct Look<'a> {
     pub connections: &'a mut Connections,
     pub stats: &'a mut Stats,
     pub now: Nanos,
+    /// Takes what is found of its flow.
+    pub of_flow: &'a mut OfFlow,
     /// It is a message of this node.
     pub is_own: bool,
     /// It was here before: a UE may have sent it, or another node.
@@ -109,16 +116,10 @@ pub(super) fn decide(
         side: descriptor.side,
         tuple: &tuple,
     };
-    let classified = match classify(home, &view, (descriptor, bytes), look) {
-        Classification::Classified(classified) => classified,
-        Classification::AsBefore(inspected) => return Ok(Outcome::AsBefore(inspected)),
+    let found = match classify(home, &view, (descriptor, bytes), look) {
+        Classification::Found(found) => found.ok_or(DropReason::NoMatchingPdr)?,
+        Classification::AsBefore => return Ok(Outcome::AsBefore),
     };
-    let Classified {
-        found,
-        inspected,
-        other,
-    } = classified;
-    let found = found.ok_or(DropReason::NoMatchingPdr)?;
     let decision = &found.decision;
     if !slot
         .classifier
@@ -136,7 +137,8 @@ pub(super) fn decide(
         Some(_) => note_connection(slot, (descriptor, bytes), &tuple, found.access, look)?,
     };
     // Others of the flow may be looked at, and go another way.
-    let is_alone = inspected.is_some_and(|inspected| inspected.is_unread && inspected.is_undecided);
+    let is_apart = |inspected: &Inspected| inspected.is_unread && inspected.is_undecided;
+    let is_alone = look.of_flow.inspected.as_ref().is_some_and(is_apart);
     let has_key = descriptor.defect.is_none() && !look.is_own && !is_alone && connection.may_have_entry();
     let fields = fields(slot, &found, look);
     let key = has_key.then_some((fields, found.reads_ports));
@@ -144,21 +146,12 @@ pub(super) fn decide(
     if decision.is_denied() {
         verdict = denied(verdict, &found);
     }
-    let other = other.map(|(entry, tuple, found)| OtherDirection {
-        entry,
-        tuple,
-        verdict: self::verdict(home, &found.decision),
-        content: found.decision.content,
-        access: found.access.map(|access| access.rule),
-    });
     Ok(Outcome::Decided(Answer {
         verdict,
         key,
         protocol: tuple.proto,
         content: decision.content,
         access: found.access.map(|access| access.rule),
-        inspected,
-        other,
         has_connection: connection == Connection::Part,
     }))
 }
@@ -305,28 +298,10 @@ fn with_layout(tuple: &IpTuple, descriptor: &Descriptor, bytes: &[u8]) -> IpTupl
 
 /// What comes of classifying a packet.
 enum Classification {
-    Classified(Classified),
+    /// What detects it.
+    Found(Option<Match>),
     /// What was decided about those before that have its entry is right for it, too.
-    AsBefore(Inspected),
-}
-
-/// What detects a packet, and what is known of its flow where that matters.
-struct Classified {
-    found: Option<Match>,
-    inspected: Option<Inspected>,
-    /// The other direction of its flow, and what detects it now.
-    other: Option<(EntryPlace, IpTuple, Match)>,
-}
-
-impl Classification {
-    /// Of a packet of which nothing more matters.
-    fn of(found: Option<Match>) -> Self {
-        Self::Classified(Classified {
-            found,
-            inspected: None,
-            other: None,
-        })
-    }
+    AsBefore,
 }
 
 /// Classifies a packet. Where it matters what its flow is, this is looked for first.
@@ -339,7 +314,7 @@ fn classify(
 ) -> Classification {
     let slot = home.slot;
     if look.is_own {
-        return Classification::of(slot.classifier.classify_own(view));
+        return Classification::Found(slot.classifier.classify_own(view));
     }
     if look.is_looked_into {
         return classify_by_flow(home, view, None, packet, look);
@@ -349,7 +324,7 @@ fn classify(
         .as_ref()
         .filter(|found| is_unsolicited(slot, found, view, packet, look))
     {
-        return Classification::of(Some(found.unsolicited()));
+        return Classification::Found(Some(found.unsolicited()));
     }
     let found = found.filter(Match::is_decided);
     let matters = match &found {
@@ -358,7 +333,7 @@ fn classify(
     };
     match matters {
         true => classify_by_flow(home, view, Some(found), packet, look),
-        false => Classification::of(found),
+        false => Classification::Found(found),
     }
 }
 
@@ -391,8 +366,9 @@ fn classify_by_flow(
     let inspected = shown
         .as_ref()
         .and_then(|shown| look.inspection.look(shown, look.stats));
-    if let Some(inspected) = inspected.filter(|inspected| inspected.is_as_before) {
-        return Classification::AsBefore(inspected);
+    look.of_flow.inspected = inspected;
+    if inspected.is_some_and(|inspected| inspected.is_as_before) {
+        return Classification::AsBefore;
     }
     // What is known of this packet alone says nothing of what comes the other way.
     let is_of_both = inspected.filter(|inspected| !inspected.is_unread && !inspected.is_of_dns());
@@ -420,9 +396,15 @@ fn classify_by_flow(
         (Detection::Undetected, Some(found)) if found.as_ref().is_some_and(is_final) => found,
         _ => reclassify(slot, (view, detection), packet, look),
     };
-    let other = outdated.and_then(|(entry, tuple)| {
+    look.of_flow.other = outdated.and_then(|(entry, tuple)| {
         let found = classify_other(slot, (entry, &tuple), detection, look)?;
-        Some((entry, tuple, found))
+        Some(OtherDirection {
+            entry,
+            tuple,
+            verdict: verdict(home, &found.decision),
+            content: found.decision.content,
+            access: found.access.map(|access| access.rule),
+        })
     });
     let passes = || found.is_some_and(|found| !found.decision.is_denied());
     if is_with_resolver
@@ -431,11 +413,7 @@ fn classify_by_flow(
     {
         heed(view, (shown, inspected), look);
     }
-    Classification::Classified(Classified {
-        found,
-        inspected,
-        other,
-    })
+    Classification::Found(found)
 }
 
 /// Classifies what comes the other way in a flow of which this is known now, if it goes by the entry that it has.
@@ -566,8 +544,6 @@ fn decide_without_packet(home: Home<'_>, descriptor: &Descriptor) -> Result<Answ
         protocol: 0,
         content: ContentId::NONE,
         access: None,
-        inspected: None,
-        other: None,
         has_connection: false,
     })
 }
