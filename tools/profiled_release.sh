@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes target/release/sluice as it is deployed: compiled once to count what it executes, run through a quick look at its
-# own benchmarks, and compiled again for what they executed most (profile-guided optimization). Takes 10 minutes on two
-# cores, a third of it for each of two compilations and the rest for the benchmarks.
+# own benchmarks, and compiled again for what they executed most (profile-guided optimization). Takes a quarter of an hour
+# on two cores, a third of it for each of two compilations and the rest for the benchmarks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
