@@ -31,8 +31,8 @@ pub(super) struct Answer {
     pub has_connection: bool,
 }
 
-/// What is known of a packet's flow, where that matters. It is beside the decision: few packets have any of it, and what
-/// is decided about all is moved often.
+/// What is known of a packet's flow, where that matters. It is beside the decision: few packets have any of it, and
+/// what is decided about all is moved often.
 #[derive(Default)]
 pub(super) struct OfFlow {
     pub inspected: Option<Inspected>,
