@@ -12,7 +12,7 @@ use rules::network::{Instance, Network, NetworkError, Roles, Route};
 use rules::prefix::IpPrefix;
 use transport::lag::LagShare;
 use transport::{Adjacency, AdjacencyChange};
-use worker::{Command, LagHash, LagPorts, interface};
+use worker::{Command, LagHash, LagPorts, LeaseHolder, interface};
 
 use super::model::AMPLE_RATE;
 
@@ -198,6 +198,7 @@ pub fn slices(count: u16) -> impl Iterator<Item = Command> {
     let rate = Rate::from_bits_per_second(AMPLE_RATE);
     let of_slice = move |id: u16| {
         Direction::BOTH.map(|direction| Command::SharedMeter {
+            holder: LeaseHolder::Worker,
             id: SharedId(id),
             direction,
             rate,

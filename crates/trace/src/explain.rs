@@ -425,7 +425,7 @@ fn place_in_words(place: TracedPlace) -> String {
         Stays::Inspection => "its packets are looked into, or pass an access list",
         Stays::Nat => "it has addresses of a NAT pool",
         Stays::Accounting => "it counts contents or events, shares credit, or is watched for inactivity",
-        Stays::SharedRate => "it shares a rate with other sessions",
+        Stays::SharedRate => "it shares a rate with others, of which the accelerator has no lease",
         Stays::Moving => "it moves from one worker to another",
         Stays::Port => "its packets leave by a port that is not the accelerator's",
         Stays::Capability => "the accelerator cannot do what it needs, or has no room",

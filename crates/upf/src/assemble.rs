@@ -178,6 +178,7 @@ fn control(
         lags: lags(config, &macs),
         interface_settings,
         has_content_counters: config.has_contents(),
+        has_accelerator: config.offload_policy(0).is_some_and(|policy| !policy.is_partial),
         random,
         balancer: balancer(config),
     };

@@ -84,6 +84,8 @@ pub struct ControlConfig {
     pub interface_settings: InterfaceSettings,
     /// Whether workers have counters of contents.
     pub has_content_counters: bool,
+    /// Whether workers have an accelerator that may hold sessions.
+    pub has_accelerator: bool,
     /// Where identifiers come from.
     pub random: Random,
     /// Who moves buckets from busy workers to idle ones; `None`: they move by hand only.
@@ -131,7 +133,7 @@ impl Control {
             config.random,
         );
         let workers = Workers::new(links);
-        let leases = Leases::new(&config.network, workers.count());
+        let leases = Leases::new(&config.network, workers.count(), config.has_accelerator);
         let mut control = Self {
             leases,
             endpoint,
@@ -567,7 +569,7 @@ impl Control {
                 spent: _,
             } => self.applied(now, op, outcome),
             Event::Fenced { op, outcome } => self.applied(now, op, outcome.map(|()| None)),
-            Event::SharedDemand { demand } => self.leases.handle_demand(worker, &demand),
+            Event::SharedDemand { holder, demand } => self.leases.handle_demand((worker, holder), &demand),
             Event::EgressDemands { demands } => self.leases.handle_egress_demands(worker, &demands),
             Event::Inspected { question, status } => self.inspections.handle_status(question, status),
             Event::Queried { op, outcome } => self.applied(now, op, outcome.map(Some)),

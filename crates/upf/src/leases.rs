@@ -1,4 +1,4 @@
-//! Rates that several workers keep together: parts of each are leased to them, by what they need.
+//! Rates that several workers, and an accelerator, keep together: parts of each are leased to them, by what they need.
 
 mod division;
 mod egress_rates;
@@ -10,7 +10,7 @@ use flow::meter::Demand;
 use flow::{Nanos, WorkerId};
 use rules::network::Network;
 use session::SharedRate;
-use worker::{Command, EgressDemand};
+use worker::{Command, EgressDemand, LeaseHolder};
 
 use self::egress_rates::EgressRates;
 pub use self::egress_rates::{EgressPart, EgressShaper};
@@ -25,20 +25,20 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// Of this network, over this number of workers.
+    /// Of this network, over this number of workers; of meters, over them and an accelerator, if there is one that
+    /// holds sessions.
     #[must_use]
-    pub fn new(network: &Arc<Network>, workers: usize) -> Self {
+    pub fn new(network: &Arc<Network>, workers: usize, has_accelerator: bool) -> Self {
         Self {
-            shared: SharedRates::new(network.policers(), workers),
+            shared: SharedRates::new(network.policers(), workers, has_accelerator),
             egress: EgressRates::new(network, workers),
         }
     }
 
     /// The network is `newer` from now on, which succeeds `older`.
     pub fn change_network(&mut self, older: &Network, newer: &Arc<Network>, workers: &mut Workers) {
-        let count = workers.count();
         let policers = (older.policers(), newer.policers());
-        self.shared.change_policers(policers, count, |worker, command| {
+        self.shared.change_policers(policers, |worker, command| {
             workers.send(WorkerId(worker as u16), command);
         });
         self.egress.change_network(newer);
@@ -65,9 +65,10 @@ impl Leases {
         is_busy | self.egress.poll(now, send)
     }
 
-    /// The response of a worker: the octets that its sessions sent through each meter since the query before.
-    pub fn handle_demand(&mut self, worker: usize, demand: &[Demand]) {
-        self.shared.handle_demand(worker, demand);
+    /// The response of a worker: the octets that sessions sent through each of this holder's meters since the query
+    /// before.
+    pub fn handle_demand(&mut self, (worker, holder): (usize, LeaseHolder), demand: &[Demand]) {
+        self.shared.handle_demand((worker, holder), demand);
     }
 
     /// The rates of queues before ports.

@@ -33,6 +33,15 @@ use transport::{AdjacencyChange, NeighbourMessage};
 use crate::egress::network_tables::NetworkTables;
 use crate::trace::{TraceItem, TraceRequest};
 
+/// Who keeps a share of a rate that sessions have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseHolder {
+    /// The worker itself.
+    Worker,
+    /// The accelerator. All workers that have it give it the share: it is there while one of them is in contact.
+    Accelerator,
+}
+
 /// A command from control to a worker.
 #[derive(Debug)]
 pub enum Command {
@@ -52,9 +61,11 @@ pub enum Command {
     SelectWorker(WorkerSelectionChange),
     /// A neighbour came, changed or went. Sent to every worker.
     Adjacency(AdjacencyChange),
-    /// Sets a worker's share of a meter that sessions have in common: that of a slice or a data network, or of
-    /// correlated QERs.
+    /// Sets a share of a meter that sessions have in common: that of a slice or a data network, or of correlated QERs.
+    /// An accelerator's is sent to every worker.
     SharedMeter {
+        /// Whose share.
+        holder: LeaseHolder,
         /// Which one, from 1 to [`WorkerConfig::shared_meters`](crate::WorkerConfig::shared_meters).
         id: SharedId,
         /// Of which direction.
@@ -65,8 +76,10 @@ pub enum Command {
         burst: u64,
     },
     /// Requests the octets that were offered to the meters that sessions share. The response is
-    /// [`Event::SharedDemand`].
+    /// [`Event::SharedDemand`]. An accelerator's are requested of the first worker alone.
     SharedDemand {
+        /// To whose meters.
+        holder: LeaseHolder,
         /// The meters, with room for the answer.
         demand: Box<[Demand]>,
     },
@@ -387,7 +400,10 @@ pub enum Event {
     },
     /// The octets that were offered to the meters that sessions share.
     SharedDemand {
-        /// The meters, each with the octets since the last request.
+        /// To whose meters.
+        holder: LeaseHolder,
+        /// The meters, each with the octets since the last request; of an accelerator those that it had reported by
+        /// then.
         demand: Box<[Demand]>,
     },
     /// What has left by the nodes before ports since the last request, and who waits.

@@ -48,8 +48,8 @@ pub use config::limits::{
 };
 pub use control_channel::{
     AbsentKey, ApplyError, COUNTS_BUFFERS, Command, ControlEnd, Counted, EgressDemand, EgressLease,
-    EgressRate, Event, LEAST_COUNTS, MappingsWanted, QueueStatus, SessionCount, SessionNatStatus,
-    SessionStatus, WorkerEnd, control_channel,
+    EgressRate, Event, LEAST_COUNTS, LeaseHolder, MappingsWanted, QueueStatus, SessionCount,
+    SessionNatStatus, SessionStatus, WorkerEnd, control_channel,
 };
 pub use egress::lags::{LagHash, LagPorts};
 pub use egress::network_tables::{InterfaceSettings, NetworkTables};

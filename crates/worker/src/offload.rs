@@ -18,6 +18,7 @@ mod of_sessions;
 pub(crate) mod policy;
 mod purpose;
 pub(crate) mod queues;
+pub(crate) mod shared_meters;
 pub(crate) mod state;
 pub(crate) mod stays;
 

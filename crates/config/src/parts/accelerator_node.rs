@@ -59,10 +59,13 @@ impl AcceleratorNodeConfig {
         engine.max_flows_v4 = limits.flows_ipv4.size();
         engine.max_flows_v6 = limits.flows_ipv6.size();
         engine.queues = self.queue_limits();
+        // Its host numbers them: some megabytes for all numbers that there are.
+        engine.shared_meters = u16::MAX;
         engine.max_asking = self.questions.flows.size();
         if self.mode == AcceleratorMode::Partial {
             // There is nothing to be held.
             (engine.max_sessions, engine.max_asking, engine.queues) = (1, 0, None);
+            engine.shared_meters = 0;
             (engine.max_flows_v4, engine.max_flows_v6) = (LEAST_FLOWS, LEAST_FLOWS);
         }
         engine.asked_packets = self.questions.packets(self.dpdk.buffers.value()) as usize;

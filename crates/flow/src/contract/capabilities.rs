@@ -194,7 +194,8 @@ impl Capabilities {
                 .is_some_and(|room| id.0 < room.nodes && node.weight > 0),
             _ => true,
         };
-        let most = self.routes as usize + self.adjacencies as usize;
+        // Each number of a shared meter may have a meter and a chain.
+        let most = self.routes as usize + self.adjacencies as usize + 2 * usize::from(self.shared_meters);
         match has_number {
             false => Err(Refusal::Unsupported),
             true if held >= most => Err(Refusal::Full),

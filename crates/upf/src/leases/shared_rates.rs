@@ -1,9 +1,11 @@
 //! Rates that several workers enforce together: those of policers, and those of correlated QERs whose sessions several
-//! workers own. Each worker has a lease, a part of the rate by the demand of its sessions.
+//! workers own. Each worker has a lease, a part of the rate by the demand of its sessions. An accelerator is one more
+//! holder of leases, of all rates, for the sessions of all workers that are away. All workers give it its leases, and
+//! the first one asks for its demand; while that one has no contact it has none, and the least lease.
 //!
-//! Control queries the demand of the workers every 10 ms and divides the rate anew; the sum of all leases is always the
+//! Control queries the demand of the holders every 10 ms and divides the rate anew; the sum of all leases is always the
 //! whole rate, to the kbit/s. Demand is smoothed over several queries, so that leases settle within about 200 ms. The
-//! burst is divided evenly, once: a worker that was idle has its part for its first packets. A rate with one worker is
+//! burst is divided evenly, once: a holder that was idle has its part for its first packets. A rate with one holder is
 //! leased to it as a whole, and its demand is not queried. At most [`RATES_PER_QUERY`] rates are queried at a time, in
 //! turn.
 
@@ -14,7 +16,7 @@ use flow::meter::{Demand, MeterSpec, Rate, SharedId};
 use flow::{Direction, Nanos};
 use rules::network::Policers;
 use session::SharedRate;
-use worker::Command;
+use worker::{Command, LeaseHolder};
 
 use super::division;
 
@@ -28,8 +30,9 @@ const SMOOTHING: u64 = 8;
 /// The rates of all policers and correlations.
 #[derive(Debug)]
 pub struct SharedRates {
+    holders: Holders,
     all: BTreeMap<SharedId, LeasedRate>,
-    /// Those that several workers have leases of.
+    /// Those that several holders have leases of.
     divided: BTreeSet<SharedId>,
     /// Those whose leases were never sent.
     unsent: BTreeSet<SharedId>,
@@ -37,6 +40,66 @@ pub struct SharedRates {
     next_queried: SharedId,
     /// When the next query is due.
     next: Nanos,
+}
+
+/// Who may have leases: workers, by their numbers, and behind them the accelerator, where there is one.
+#[derive(Clone, Copy, Debug)]
+struct Holders {
+    workers: usize,
+    has_accelerator: bool,
+}
+
+impl Holders {
+    const fn count(self) -> usize {
+        self.workers + self.has_accelerator as usize
+    }
+
+    /// The accelerator's number.
+    fn accelerator(self) -> Option<usize> {
+        self.has_accelerator.then_some(self.workers)
+    }
+
+    fn kind(self, holder: usize) -> LeaseHolder {
+        match holder < self.workers {
+            true => LeaseHolder::Worker,
+            false => LeaseHolder::Accelerator,
+        }
+    }
+
+    /// Sends a lease to its holder, by the workers that give it on.
+    fn lease(
+        self,
+        holder: usize,
+        (id, direction, part): (SharedId, Direction, RateAndBurst),
+        send: &mut impl FnMut(usize, Command),
+    ) {
+        let kind = self.kind(holder);
+        let givers = match kind {
+            LeaseHolder::Worker => holder..holder + 1,
+            LeaseHolder::Accelerator => 0..self.workers,
+        };
+        let RateAndBurst { rate, burst } = part;
+        for worker in givers {
+            let command = Command::SharedMeter {
+                holder: kind,
+                id,
+                direction,
+                rate,
+                burst,
+            };
+            send(worker, command);
+        }
+    }
+
+    /// Requests a holder's demand.
+    fn query(self, holder: usize, demand: Box<[Demand]>, send: &mut impl FnMut(usize, Command)) {
+        let kind = self.kind(holder);
+        let worker = match kind {
+            LeaseHolder::Worker => holder,
+            LeaseHolder::Accelerator => 0,
+        };
+        send(worker, Command::SharedDemand { holder: kind, demand });
+    }
 }
 
 /// One rate and its leases.
@@ -51,18 +114,18 @@ struct LeasedRate {
     query_interval_ms: u64,
 }
 
-/// The part of a rate that one worker has.
+/// The part of a rate that one holder has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Lease {
-    worker: usize,
+    holder: usize,
     /// By direction, smoothed, in kbit/s; `None` until the first demand of this lease, which includes the time before
     /// it.
     demand: Option<[u64; 2]>,
-    /// By direction, what the worker was sent last.
+    /// By direction, what the holder was sent last.
     sent: [Option<RateAndBurst>; 2],
 }
 
-/// What a worker's meter enforces of a rate.
+/// What a holder's meter enforces of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RateAndBurst {
     rate: Rate,
@@ -82,10 +145,15 @@ impl RateAndBurst {
 }
 
 impl SharedRates {
-    /// Of these policers, over this number of workers.
+    /// Of these policers, over this number of workers and an accelerator, if there is one.
     #[must_use]
-    pub fn new(policers: &Policers, workers: usize) -> Self {
+    pub fn new(policers: &Policers, workers: usize, has_accelerator: bool) -> Self {
+        let holders = Holders {
+            workers,
+            has_accelerator,
+        };
         let mut rates = Self {
+            holders,
             all: BTreeMap::new(),
             divided: BTreeSet::new(),
             unsent: BTreeSet::new(),
@@ -93,39 +161,40 @@ impl SharedRates {
             next: Nanos(0),
         };
         for (id, policer) in policers.metered() {
-            let lease = |worker| Lease {
+            // Meters of workers begin without limits.
+            let of_worker = [Some(RateAndBurst::UNLIMITED); 2];
+            let lease = |holder| Lease {
                 demand: Some([0; 2]),
-                // Meters begin without limits.
-                sent: [Some(RateAndBurst::UNLIMITED); 2],
-                ..Lease::new(worker)
+                sent: if holder < workers { of_worker } else { [None; 2] },
+                ..Lease::new(holder)
             };
             let mut leased = LeasedRate::new(policer.rates);
-            leased.leases = (0..workers).map(lease).collect();
+            leased.leases = (0..holders.count()).map(lease).collect();
             rates.all.insert(id, leased);
             rates.unsent.insert(id);
-            if workers > 1 {
+            if holders.count() > 1 {
                 rates.divided.insert(id);
             }
         }
         rates
     }
 
-    /// The policers are `newer` from now on, which succeed `older`. Those that stay keep their leases, and workers
-    /// their tokens; what is removed limits nothing. `send` takes the commands for workers, of which there are this
-    /// number.
+    /// The policers are `newer` from now on, which succeed `older`. Those that stay keep their leases, and holders
+    /// their tokens; what is removed limits nothing. `send` takes the commands for workers.
     pub fn change_policers(
         &mut self,
         (older, newer): (&Policers, &Policers),
-        workers: usize,
         mut send: impl FnMut(usize, Command),
     ) {
+        let holders = self.holders;
+        let workers = holders.workers;
         for (id, _) in older.metered().filter(|(id, _)| !has_policer(newer, *id)) {
             self.all.remove(&id);
             self.divided.remove(&id);
             self.unsent.remove(&id);
-            for worker in 0..workers {
+            for holder in 0..holders.count() {
                 for direction in Direction::BOTH {
-                    send(worker, command(id, direction, RateAndBurst::UNLIMITED));
+                    holders.lease(holder, (id, direction, RateAndBurst::UNLIMITED), &mut send);
                 }
             }
         }
@@ -136,12 +205,12 @@ impl SharedRates {
             }
             let leased = self.all.entry(id).or_insert_with(|| {
                 let mut leased = LeasedRate::new(policer.rates);
-                leased.leases = (0..workers).map(Lease::new).collect();
+                leased.leases = (0..holders.count()).map(Lease::new).collect();
                 leased
             });
             leased.rates = policer.rates;
-            leased.divide(id, &mut send);
-            if workers > 1 {
+            leased.divide(id, holders, &mut send);
+            if holders.count() > 1 {
                 self.divided.insert(id);
             }
         }
@@ -159,28 +228,31 @@ impl SharedRates {
             self.all.remove(id);
             return;
         }
-        if workers.len() > 1 {
+        let of_workers = workers.iter().map(|worker| usize::from(worker.0));
+        let now: Vec<usize> = of_workers.chain(self.holders.accelerator()).collect();
+        if now.len() > 1 {
             self.divided.insert(*id);
         }
         let leased = self.all.entry(*id).or_insert(LeasedRate::new(*rates));
         leased.rates = *rates;
         let before = std::mem::take(&mut leased.leases);
-        let workers = workers.iter().map(|worker| usize::from(worker.0));
-        let known = |worker: usize| before.iter().find(|lease| lease.worker == worker);
-        leased.leases = workers
-            .map(|worker| known(worker).copied().unwrap_or(Lease::new(worker)))
+        let known = |holder: usize| before.iter().find(|lease| lease.holder == holder);
+        leased.leases = now
+            .into_iter()
+            .map(|holder| known(holder).copied().unwrap_or(Lease::new(holder)))
             .collect();
         for ended in before {
-            if leased.leases.iter().all(|lease| lease.worker != ended.worker) {
+            if leased.leases.iter().all(|lease| lease.holder != ended.holder) {
                 for direction in Direction::BOTH {
-                    send(ended.worker, command(*id, direction, RateAndBurst::ZERO));
+                    let none = (*id, direction, RateAndBurst::ZERO);
+                    self.holders.lease(ended.holder, none, &mut send);
                 }
             }
         }
-        leased.divide(*id, &mut send);
+        leased.divide(*id, self.holders, &mut send);
     }
 
-    /// When [`poll`](Self::poll) has something to do; `None`: never, as long as no rate has leases of several workers.
+    /// When [`poll`](Self::poll) has something to do; `None`: never, as long as no rate has leases of several holders.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Nanos> {
         (!self.divided.is_empty() || !self.unsent.is_empty()).then_some(self.next)
@@ -204,26 +276,30 @@ impl SharedRates {
             let Some(leased) = self.all.get_mut(id) else {
                 continue;
             };
-            leased.divide(*id, &mut send);
+            leased.divide(*id, self.holders, &mut send);
             if queried.contains(id) {
                 leased.query_sent(now);
                 for lease in &leased.leases {
-                    queries.entry(lease.worker).or_default().push((*id, [0; 2]));
+                    queries.entry(lease.holder).or_default().push((*id, [0; 2]));
                 }
             }
         }
-        for (worker, demand) in queries {
-            let demand = demand.into();
-            send(worker, Command::SharedDemand { demand });
+        for (holder, demand) in queries {
+            self.holders.query(holder, demand.into(), &mut send);
         }
         true
     }
 
-    /// The response of a worker: the octets that its sessions sent through each meter since the query before.
-    pub fn handle_demand(&mut self, worker: usize, demand: &[Demand]) {
+    /// The response of a worker: the octets that sessions sent through each of this holder's meters since the query
+    /// before.
+    pub fn handle_demand(&mut self, (worker, holder): (usize, LeaseHolder), demand: &[Demand]) {
+        let holder = match holder {
+            LeaseHolder::Worker => worker,
+            LeaseHolder::Accelerator => self.holders.workers,
+        };
         for (id, octets) in demand {
             if let Some(leased) = self.all.get_mut(id) {
-                leased.handle_demand(worker, *octets);
+                leased.handle_demand(holder, *octets);
             }
         }
     }
@@ -234,9 +310,9 @@ fn has_policer(policers: &Policers, id: SharedId) -> bool {
 }
 
 impl Lease {
-    const fn new(worker: usize) -> Self {
+    const fn new(holder: usize) -> Self {
         Self {
-            worker,
+            holder,
             demand: None,
             sent: [None; 2],
         }
@@ -260,9 +336,9 @@ impl LeasedRate {
         };
     }
 
-    fn handle_demand(&mut self, worker: usize, octets: [u64; 2]) {
+    fn handle_demand(&mut self, holder: usize, octets: [u64; 2]) {
         let interval_ms = self.query_interval_ms;
-        let Some(lease) = self.leases.iter_mut().find(|lease| lease.worker == worker) else {
+        let Some(lease) = self.leases.iter_mut().find(|lease| lease.holder == holder) else {
             return;
         };
         let Some(demand) = &mut lease.demand else {
@@ -275,7 +351,7 @@ impl LeasedRate {
         }
     }
 
-    fn divide(&mut self, id: SharedId, send: &mut impl FnMut(usize, Command)) {
+    fn divide(&mut self, id: SharedId, holders: Holders, send: &mut impl FnMut(usize, Command)) {
         for direction in Direction::BOTH {
             let index = direction as usize;
             let rate = self.rates[index];
@@ -294,29 +370,19 @@ impl LeasedRate {
             };
             for (lease, part) in self.leases.iter_mut().zip(parts) {
                 if lease.sent[index].replace(part) != Some(part) {
-                    send(lease.worker, command(id, direction, part));
+                    holders.lease(lease.holder, (id, direction, part), send);
                 }
             }
         }
     }
 }
 
-fn command(id: SharedId, direction: Direction, part: RateAndBurst) -> Command {
-    let RateAndBurst { rate, burst } = part;
-    Command::SharedMeter {
-        id,
-        direction,
-        rate,
-        burst,
-    }
-}
-
-/// The burst of one worker's lease: an even part of that of the whole rate.
-fn burst(rate: Rate, workers: usize) -> u64 {
+/// The burst of one lease: an even part of that of the whole rate.
+fn burst(rate: Rate, holders: usize) -> u64 {
     let whole = rate.kbit().saturating_mul(MeterSpec::BURST_MILLIS) / 8;
     match rate {
         Rate::ZERO => 0,
-        _ => (whole / workers as u64).max(MeterSpec::LEAST_BURST),
+        _ => (whole / holders as u64).max(MeterSpec::LEAST_BURST),
     }
 }
 
@@ -353,7 +419,7 @@ mod tests {
                     sent.push((worker, rate.kbit()));
                 }
             }
-            Command::SharedDemand { demand } => {
+            Command::SharedDemand { demand, .. } => {
                 assert_eq!(demand.len(), 1);
                 queried += 1;
             }
@@ -364,21 +430,24 @@ mod tests {
 
     #[test]
     fn one_worker_has_the_whole_rate_and_is_never_queried() {
-        let mut rates = SharedRates::new(&policers([1_000, u64::MAX]), 1);
+        let mut rates = SharedRates::new(&policers([1_000, u64::MAX]), 1, false);
         assert_eq!(sent(&mut rates, Nanos(1)), (vec![(0, 1_000)], 0));
         assert_eq!(rates.poll_timeout(), None);
     }
 
     #[test]
     fn shares_follow_demand() {
-        let mut rates = SharedRates::new(&policers([1_000, u64::MAX]), 2);
+        let mut rates = SharedRates::new(&policers([1_000, u64::MAX]), 2, false);
         let mut now = Nanos(1);
         assert_eq!(sent(&mut rates, now), (vec![(0, 500), (1, 500)], 2));
         assert_eq!(sent(&mut rates, now), (vec![], 0), "not yet");
         // 3 to 1, twice the rate in all; what it counts of the other direction does not matter.
         for _ in 0..200 {
-            rates.handle_demand(0, &[(SharedId(1), [1_875, 7])]);
-            rates.handle_demand(1, &[(SharedId(1), [625, 0]), (SharedId(9), [1; 2])]);
+            rates.handle_demand((0, LeaseHolder::Worker), &[(SharedId(1), [1_875, 7])]);
+            rates.handle_demand(
+                (1, LeaseHolder::Worker),
+                &[(SharedId(1), [625, 0]), (SharedId(9), [1; 2])],
+            );
             now = now + QUERY_INTERVAL;
             sent(&mut rates, now);
         }
@@ -387,8 +456,8 @@ mod tests {
         assert!((745..=752).contains(&parts[0]), "{parts:?}");
         // No worker has a demand any more: half each.
         for _ in 0..200 {
-            rates.handle_demand(0, &[(SharedId(1), [0; 2])]);
-            rates.handle_demand(1, &[(SharedId(1), [0; 2])]);
+            rates.handle_demand((0, LeaseHolder::Worker), &[(SharedId(1), [0; 2])]);
+            rates.handle_demand((1, LeaseHolder::Worker), &[(SharedId(1), [0; 2])]);
             now = now + QUERY_INTERVAL;
             sent(&mut rates, now);
         }
@@ -398,7 +467,7 @@ mod tests {
     /// The uplink rate of a worker's lease.
     fn kbit(rates: &SharedRates, id: u16, worker: usize) -> u64 {
         let leases = &rates.all[&SharedId(id)].leases;
-        let lease = leases.iter().find(|lease| lease.worker == worker);
+        let lease = leases.iter().find(|lease| lease.holder == worker);
         lease.unwrap().sent[0].unwrap().rate.kbit()
     }
 
@@ -419,6 +488,7 @@ mod tests {
                 direction,
                 rate,
                 burst,
+                ..
             } => changed.push((worker, direction, rate, burst)),
             other => panic!("{other:?}"),
         });
@@ -428,7 +498,7 @@ mod tests {
     #[test]
     fn sessions_of_one_worker_have_their_whole_rate_there_and_it_follows_them() {
         let (up, down) = (Direction::Uplink, Direction::Downlink);
-        let mut rates = SharedRates::new(&Policers::default(), 4);
+        let mut rates = SharedRates::new(&Policers::default(), 4, false);
         let whole = Rate::from_kbit(8_000);
         let unlimited = (2, down, Rate::UNLIMITED, 0);
         assert_eq!(
@@ -456,21 +526,21 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_before_there_were_shares_does_not_count() {
-        let mut rates = SharedRates::new(&Policers::default(), 2);
+        let mut rates = SharedRates::new(&Policers::default(), 2, false);
         changed(&mut rates, &shared(1_000, &[0]));
         changed(&mut rates, &shared(1_000, &[0, 1]));
-        rates.handle_demand(0, &[(SharedId(7), [u64::MAX, 0])]);
-        rates.handle_demand(1, &[(SharedId(7), [0; 2])]);
+        rates.handle_demand((0, LeaseHolder::Worker), &[(SharedId(7), [u64::MAX, 0])]);
+        rates.handle_demand((1, LeaseHolder::Worker), &[(SharedId(7), [0; 2])]);
         rates.poll(Nanos(1), |_, _| {});
         assert_eq!([0, 1].map(|worker| kbit(&rates, 7, worker)), [500; 2]);
-        rates.handle_demand(0, &[(SharedId(7), [1_250, 0])]);
+        rates.handle_demand((0, LeaseHolder::Worker), &[(SharedId(7), [1_250, 0])]);
         rates.poll(Nanos(1) + QUERY_INTERVAL, |_, _| {});
         assert!(kbit(&rates, 7, 0) > 500);
     }
 
     #[test]
     fn of_many_rates_each_has_its_turn() {
-        let mut rates = SharedRates::new(&Policers::default(), 2);
+        let mut rates = SharedRates::new(&Policers::default(), 2, false);
         for id in 1..=600 {
             let rate = SharedRate {
                 id: SharedId(id),
@@ -481,7 +551,7 @@ mod tests {
         let (mut now, mut asked) = (Nanos(1), Vec::new());
         for _ in 0..3 {
             rates.poll(now, |worker, command| match command {
-                Command::SharedDemand { demand } if worker == 1 => asked.push(demand.len()),
+                Command::SharedDemand { demand, .. } if worker == 1 => asked.push(demand.len()),
                 _ => {}
             });
             now = now + QUERY_INTERVAL;
@@ -489,8 +559,104 @@ mod tests {
         assert_eq!(asked, [256, 256, 88]);
     }
 
+    /// The leases of each worker and, as it was given them, of the accelerator; and who was asked.
+    #[derive(Default)]
+    struct Received {
+        leases: [[u64; 2]; 2],
+        bursts: [[u64; 2]; 2],
+        queried: Vec<(usize, LeaseHolder)>,
+    }
+
+    impl Received {
+        fn take(&mut self, worker: usize, command: Command) {
+            match command {
+                Command::SharedMeter {
+                    holder,
+                    direction: Direction::Uplink,
+                    rate,
+                    burst,
+                    ..
+                } => {
+                    self.leases[worker][holder as usize] = rate.kbit();
+                    self.bursts[worker][holder as usize] = burst;
+                }
+                Command::SharedDemand { holder, .. } => self.queried.push((worker, holder)),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn an_accelerator_has_a_lease_that_all_workers_give_and_the_first_asks_about() {
+        let mut rates = SharedRates::new(&policers([9_000, u64::MAX]), 2, true);
+        let (mut received, mut now) = (Received::default(), Nanos(1));
+        rates.poll(now, |worker, command| received.take(worker, command));
+        assert_eq!(received.leases, [[3_000; 2]; 2]);
+        assert_eq!(received.bursts, [[18_750; 2]; 2]);
+        let (of_worker, of_accelerator) = (LeaseHolder::Worker, LeaseHolder::Accelerator);
+        assert_eq!(
+            received.queried,
+            [(0, of_worker), (1, of_worker), (0, of_accelerator)]
+        );
+        // The accelerator has twice the demand of the first worker, together more than there is.
+        for octets in [[10_000, 0, 20_000], [6_000, 6_000, 0]] {
+            for _ in 0..200 {
+                rates.handle_demand((0, of_worker), &[(SharedId(1), [octets[0], 0])]);
+                rates.handle_demand((1, of_worker), &[(SharedId(1), [octets[1], 0])]);
+                rates.handle_demand((0, of_accelerator), &[(SharedId(1), [octets[2], 0])]);
+                now = now + QUERY_INTERVAL;
+                rates.poll(now, |worker, command| received.take(worker, command));
+                let [[first, there], [second, said]] = received.leases;
+                assert_eq!((first + second + there, said), (9_000, there));
+            }
+            let [[first, there], [second, _]] = received.leases;
+            match octets[2] {
+                0 => assert!(first.abs_diff(second) < 50 && there < 150 && there > 0, "{there}"),
+                _ => assert!(there.abs_diff(2 * first) < 50 && second < 50, "{there} {first}"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_accelerator_has_a_lease_of_every_rate_of_correlated_qers_while_there_is_one() {
+        let mut rates = SharedRates::new(&Policers::default(), 2, true);
+        let mut received = Received::default();
+        let mut set = |rates: &mut SharedRates, workers: &[u16]| {
+            rates.set(&shared(900, workers), |worker, command| {
+                received.take(worker, command)
+            });
+            received.leases
+        };
+        assert_eq!(set(&mut rates, &[1]), [[0, 450], [450, 450]]);
+        assert!(rates.poll_timeout().is_some(), "it is divided");
+        assert_eq!(set(&mut rates, &[0, 1]), [[300; 2]; 2]);
+        assert_eq!(set(&mut rates, &[0]), [[450, 450], [0, 450]]);
+        set(&mut rates, &[]);
+        assert!(rates.all.is_empty() && rates.divided.is_empty());
+    }
+
+    #[test]
+    fn a_policer_that_is_removed_limits_nothing_at_an_accelerator() {
+        let older = policers([1_000; 2]);
+        let mut rates = SharedRates::new(&older, 1, true);
+        rates.poll(Nanos(1), |_, _| {});
+        let mut limits = Vec::new();
+        rates.change_policers((&older, &Policers::default()), |worker, command| {
+            if let Command::SharedMeter { holder, rate, .. } = command {
+                limits.push((worker, holder, rate));
+            }
+        });
+        let none =
+            [LeaseHolder::Worker, LeaseHolder::Accelerator].map(|holder| [(0, holder, Rate::UNLIMITED); 2]);
+        assert_eq!(limits, none.concat());
+        assert_eq!(rates.poll_timeout(), None);
+    }
+
     #[test]
     fn no_worker_is_queried_where_there_are_no_policers() {
-        assert_eq!(SharedRates::new(&Policers::default(), 4).poll_timeout(), None);
+        assert_eq!(
+            SharedRates::new(&Policers::default(), 4, false).poll_timeout(),
+            None
+        );
     }
 }

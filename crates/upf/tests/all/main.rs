@@ -1,5 +1,6 @@
 //! Tests of the one-thread world in one program: it is compiled and linked once.
 
+mod accelerated;
 mod policers;
 mod reconfigure;
 mod session_store;

@@ -400,53 +400,58 @@ impl World {
 
     /// The same with a number of packets a second of each shard, of the last number for those beyond.
     pub fn shards_at(&self, rates: &[u64]) -> Vec<Shard> {
-        let servers = Servers {
-            ipv4: self.server,
-            ipv6: "2001:db8:6::fe".parse().expect("an address"),
-            port: 5_000,
-            ue_port: 40_000,
-            ue_ports: 4,
-        };
-        let paths: Arc<[Path]> = self
-            .smf
-            .paths(&servers)
-            .into_iter()
-            .map(|p| Path::new(p).expect("a path"))
-            .collect();
-        let (flows, count) = (paths.len() as u32, self.workers.len() as u32);
-        // The wires out of the workers end in one queue: with several shards an answer may reach another one's station,
-        // so only a lone shard asks for its gateways.
-        let known = |id: u8| (count > 1).then_some(MacAddr([2, 0, 0, 0, 0, id]));
-        let station = |id, addresses: [Ipv4Addr; 2], gateway: [u8; 4]| StationConfig {
-            mac: MacAddr([2, 0, 0, 0, 1, id]),
-            vlan: None,
-            addresses: addresses.map(Into::into).to_vec(),
-            gateway_ipv4: Some(gateway.into()),
-            gateway_ipv6: None,
-            gateway_mac: known(id),
-        };
-        let shard = |place: u32| {
-            Shard::new(ShardConfig {
-                access: station(1, [GNB, FAR_GNB], [10, 100, 0, 1]),
-                core: station(2, [SERVER, FAR_SERVER], [10, 200, 0, 1]),
-                paths: Arc::clone(&paths),
-                share: flows * place / count..flows * (place + 1) / count,
-                traffic: Traffic {
-                    rate: rates[(place as usize).min(rates.len() - 1)],
-                    uplink_share: 400,
-                    uplink_sizes: Sizes::mix(&[(60, 1), (576, 2), (1400, 1)]).expect("a mix"),
-                    downlink_sizes: Sizes::fixed(1_000),
-                    seed: u64::from(place) + 7,
-                    ..Traffic::default()
-                },
-                hops: 1,
-            })
-            .expect("a shard")
-        };
-        (0..count).map(shard).collect()
+        shards_of(&self.smf, self.server, self.workers.len() as u32, rates)
     }
 
     pub fn sum(&self, value: impl Fn(&Stats) -> u64) -> u64 {
         self.workers.iter().map(|worker| value(worker.stats())).sum()
     }
+}
+
+/// This number of shards between the SMF's sessions and a server, with a number of packets a second of each, of the
+/// last number for those beyond.
+pub fn shards_of(smf: &Smf, server: Ipv4Addr, count: u32, rates: &[u64]) -> Vec<Shard> {
+    let servers = Servers {
+        ipv4: server,
+        ipv6: "2001:db8:6::fe".parse().expect("an address"),
+        port: 5_000,
+        ue_port: 40_000,
+        ue_ports: 4,
+    };
+    let paths: Arc<[Path]> = smf
+        .paths(&servers)
+        .into_iter()
+        .map(|p| Path::new(p).expect("a path"))
+        .collect();
+    let flows = paths.len() as u32;
+    // The wires out of the workers end in one queue: with several shards an answer may reach another one's station,
+    // so only a lone shard asks for its gateways.
+    let known = |id: u8| (count > 1).then_some(MacAddr([2, 0, 0, 0, 0, id]));
+    let station = |id, addresses: [Ipv4Addr; 2], gateway: [u8; 4]| StationConfig {
+        mac: MacAddr([2, 0, 0, 0, 1, id]),
+        vlan: None,
+        addresses: addresses.map(Into::into).to_vec(),
+        gateway_ipv4: Some(gateway.into()),
+        gateway_ipv6: None,
+        gateway_mac: known(id),
+    };
+    let shard = |place: u32| {
+        Shard::new(ShardConfig {
+            access: station(1, [GNB, FAR_GNB], [10, 100, 0, 1]),
+            core: station(2, [SERVER, FAR_SERVER], [10, 200, 0, 1]),
+            paths: Arc::clone(&paths),
+            share: flows * place / count..flows * (place + 1) / count,
+            traffic: Traffic {
+                rate: rates[(place as usize).min(rates.len() - 1)],
+                uplink_share: 400,
+                uplink_sizes: Sizes::mix(&[(60, 1), (576, 2), (1400, 1)]).expect("a mix"),
+                downlink_sizes: Sizes::fixed(1_000),
+                seed: u64::from(place) + 7,
+                ..Traffic::default()
+            },
+            hops: 1,
+        })
+        .expect("a shard")
+    };
+    (0..count).map(shard).collect()
 }

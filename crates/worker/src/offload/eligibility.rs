@@ -1,7 +1,7 @@
 //! Which sessions an accelerator can pass, and why the others stay.
 
 use flow::contract::{Actions, ByteBasis, Capabilities, CounterKind, SharedNodeId};
-use flow::meter::{MeterSpec, SharedId};
+use flow::meter::SharedId;
 use flow::{
     BlockImage, Bounds, Direction, Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses,
 };
@@ -11,6 +11,7 @@ use rules::network::Network;
 use super::counter_places::CounterPlaces;
 use super::objects::{counter_kinds, qers};
 use super::queues::node_of;
+use super::shared_meters::SharedMeterObjects;
 use super::stays::Stays;
 use crate::sessions::Slot;
 
@@ -22,6 +23,8 @@ pub(crate) struct NetworkNeeds<'a> {
     pub is_behind: &'a dyn Fn(InstanceId) -> bool,
     /// The network that queues are below.
     pub network: &'a Network,
+    /// The rates that sessions share, at the accelerator.
+    pub shared: &'a SharedMeterObjects,
 }
 
 impl NetworkNeeds<'_> {
@@ -46,7 +49,7 @@ pub(super) fn can_leave(slot: &Slot, can: &Capabilities, network: &NetworkNeeds<
         (image.rules.nat().is_some(), Stays::Nat),
         (is_looked_into(slot), Stays::Inspection),
         (counts_by_packet(slot), Stays::Accounting),
-        (shares_rate(block), Stays::SharedRate),
+        (!network.shared.keeps_all_of(block), Stays::SharedRate),
         (!block.forwards.iter().all(can_forward), Stays::Action),
     ];
     if let Some((_, why)) = needs.into_iter().find(|(is_so, _)| *is_so) {
@@ -92,7 +95,8 @@ fn is_within(image: &SessionImage, can: &Capabilities) -> bool {
 }
 
 fn actions_of(block: &BlockImage) -> Actions {
-    let is_metered = block.meters.iter().flatten().any(Option::is_some);
+    let has_meters = block.meters.iter().flatten().any(Option::is_some);
+    let is_metered = has_meters || block.shared != SharedId::NONE;
     let is_gated = block.closed_ul | block.closed_dl != 0;
     let marks = block.marks.iter().any(|mark| *mark != Mark::NONE);
     let of_session = Actions::DECAPSULATE
@@ -130,11 +134,6 @@ fn counts_by_packet(slot: &Slot) -> bool {
         || !image.quota_actions.is_empty()
         || !image.reported_statuses.is_empty()
         || !image.dropped.is_empty()
-}
-
-fn shares_rate(block: &BlockImage) -> bool {
-    let mut meters = block.meters.iter().flatten().flatten();
-    block.shared != SharedId::NONE || meters.any(|meter| matches!(meter, MeterSpec::Shared(_)))
 }
 
 fn can_forward(forward: &Forward) -> bool {

@@ -14,7 +14,7 @@ use rules::network::Network;
 
 use super::counter_places::{AtHome, CounterPlaces};
 use super::eligibility::{NetworkNeeds, can_leave};
-use super::objects::{bounded_counters, meters, objects, queues_object};
+use super::objects::{bounded_counters, objects, own_meters, queues_object};
 use super::of_sessions::{add_to_group, are_in_share, metered, number_of_queues, queued, seconds, since};
 use super::policy::{OffloadPolicy, PassingPacket};
 use super::purpose::{Purpose, op_id, read_op_id};
@@ -658,7 +658,7 @@ impl Homes {
             && let Some(view) = household.sessions.blocks.get(slot.installed.block)
         {
             let block = &slot.image.block;
-            let mut refills: Vec<Object> = meters(block, &view)
+            let mut refills: Vec<Object> = own_meters(block, &view)
                 .chain(bounded_counters(block, &view))
                 .collect();
             if let Some(queues) = &mut household.queues {

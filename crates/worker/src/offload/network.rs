@@ -11,6 +11,7 @@ use flow::contract::{
     Outcome, OwnAddress, PathMtu, QfiMark, QueueRoom, Refusal, Request, Route, RoutePrefix, RouteTarget,
     Subject, TooLong,
 };
+use flow::meter::{Chain, SharedId};
 use flow::{AdjacencyId, InstanceId, OpId, PortId};
 use packet::{MacAddr, Qfi};
 use rules::network::multipath::{GroupId, PATHS};
@@ -19,9 +20,16 @@ use rules::prefix::IpPrefix;
 use transport::{Adjacencies, Adjacency as Neighbour, AdjacencyChange};
 
 use super::queues::of_node;
+use super::shared_meters::{Next, SharedMeterObjects};
 
 /// The bit of the numbers of requests about the node: sessions' indexes are below 2^31.
 const OF_NODE: u64 = 1 << 63;
+/// The bits of those that give a lease or a chain of shared meters, and of those that ask for a demand; the number is
+/// [`NUMBER_AT`].
+const OF_LEASE: u64 = 1 << 62;
+const OF_CHAIN: u64 = 1 << 61;
+const OF_DEMAND: u64 = 1 << 60;
+const NUMBER_AT: u32 = 32;
 /// Requests that are left to sessions.
 const RESERVE: usize = 1024;
 
@@ -53,14 +61,19 @@ pub(crate) struct NetworkObjects {
     most_adjacencies: u32,
     /// What the accelerator has for queues.
     can_queue: Option<QueueRoom>,
+    /// Its leases of rates that sessions share.
+    shared: SharedMeterObjects,
     /// Objects that the accelerator has refused.
     refused: u64,
 }
 
 impl NetworkObjects {
     /// Nothing is known, and nothing given. `macs` are the ports' addresses; there is room for this number of
-    /// `neighbours`.
-    pub fn new(own_ports: usize, macs: &[MacAddr], neighbours: usize) -> Self {
+    /// `neighbours`. Policers have these `chains` at first.
+    pub fn new(
+        (own_ports, macs, neighbours): (usize, &[MacAddr], usize),
+        chains: impl Iterator<Item = (SharedId, Chain)>,
+    ) -> Self {
         Self {
             own_ports,
             macs: macs.to_vec(),
@@ -78,6 +91,7 @@ impl NetworkObjects {
             can_clamp: false,
             most_adjacencies: 0,
             can_queue: None,
+            shared: SharedMeterObjects::new(chains),
             refused: 0,
         }
     }
@@ -85,6 +99,16 @@ impl NetworkObjects {
     /// Whether the accelerator knows all that it needs.
     pub const fn is_ready(&self) -> bool {
         self.is_ready
+    }
+
+    /// The rates that sessions share, there.
+    pub const fn shared(&self) -> &SharedMeterObjects {
+        &self.shared
+    }
+
+    /// The same, to change.
+    pub const fn shared_mut(&mut self) -> &mut SharedMeterObjects {
+        &mut self.shared
     }
 
     /// Objects that were refused.
@@ -97,6 +121,7 @@ impl NetworkObjects {
         self.given.clear();
         self.queue.clear();
         (self.fence, self.is_ready, self.is_begun) = (None, false, false);
+        self.shared.lose();
     }
 
     /// The accelerator, which can do this, has begun with nothing: all that it needs is to be given, in partial mode
@@ -107,6 +132,7 @@ impl NetworkObjects {
         self.can_clamp = can.actions.contains(Actions::CLAMP_MSS);
         self.most_adjacencies = can.adjacencies;
         self.can_queue = can.queues.filter(|_| !is_partial);
+        self.shared.begin(if is_partial { 0 } else { can.shared_meters });
         let all = self.objects(network);
         self.queue.extend(all.into_iter().map(FlowOp::Put));
         self.queue.push_back(FlowOp::Fence);
@@ -200,7 +226,9 @@ impl NetworkObjects {
     /// Gives what is to be given, as far as there is room.
     pub fn work(&mut self, backend: &mut impl Backend) {
         while backend.room() > RESERVE {
-            let Some(op) = self.queue.pop_front() else { return };
+            let Some(op) = self.queue.pop_front() else {
+                return self.work_on_shared(backend);
+            };
             self.next += 1;
             let id = OpId(OF_NODE | self.next);
             match &op {
@@ -212,12 +240,21 @@ impl NetworkObjects {
                 FlowOp::Fence => self.fence = Some(id),
                 _ => {}
             }
-            backend.submit(Request {
-                id,
-                epoch: backend.epoch(),
-                subject: Subject::Node,
-                op,
-            });
+            submit(id, op, backend);
+        }
+    }
+
+    fn work_on_shared(&mut self, backend: &mut impl Backend) {
+        while backend.room() > RESERVE {
+            let Some(next) = self.shared.next() else { return };
+            let (kind, SharedId(number), op) = match next {
+                Next::Lease(id, op) => (OF_LEASE, id, op),
+                Next::Chain(id, op) => (OF_CHAIN, id, op),
+                Next::Demand(id, op) => (OF_DEMAND, id, op),
+            };
+            self.next += 1;
+            let id = OF_NODE | kind | u64::from(number) << NUMBER_AT | self.next & u64::from(u32::MAX);
+            submit(OpId(id), op, backend);
         }
     }
 
@@ -226,9 +263,25 @@ impl NetworkObjects {
         if id.0 & OF_NODE == 0 {
             return false;
         }
+        if let Err(Refusal::OtherEpoch) = outcome {
+            // It lost what it had, or had not begun: the event that says so is on its way, or here.
+            return true;
+        }
+        let number = SharedId((id.0 >> NUMBER_AT) as u16);
+        if id.0 & OF_DEMAND != 0 {
+            if let Ok(Outcome::Demand(octets)) = outcome {
+                self.shared.note_demand(number, *octets);
+            }
+            return true;
+        }
         // What another worker has taken away is not there any more.
         let is_done = matches!(outcome, Ok(_) | Err(Refusal::Missing));
         self.refused += u64::from(!is_done);
+        if id.0 & OF_LEASE != 0 {
+            self.shared.note_lease(number, is_done);
+        } else if id.0 & OF_CHAIN != 0 {
+            self.shared.note_chain(number, is_done);
+        }
         if self.fence == Some(id) {
             self.fence = None;
             self.is_ready |= is_done;
@@ -386,6 +439,15 @@ impl NetworkObjects {
     }
 }
 
+fn submit(id: OpId, op: FlowOp, backend: &mut impl Backend) {
+    backend.submit(Request {
+        id,
+        epoch: backend.epoch(),
+        subject: Subject::Node,
+        op,
+    });
+}
+
 /// A route of the address space of an instance.
 fn route(instance: &NetworkInstance, prefix: IpPrefix, target: RouteTarget) -> Route {
     Route {
@@ -479,7 +541,7 @@ mod tests {
     /// Where the default route of a network leads that an accelerator is given which can do this, behind all ports but
     /// the first ones.
     fn default_of(network: &Network, own_ports: usize, can: &Capabilities) -> RouteTarget {
-        let mut objects = NetworkObjects::new(own_ports, &[], NEIGHBOURS);
+        let mut objects = NetworkObjects::new((own_ports, &[], NEIGHBOURS), std::iter::empty());
         objects.begin(network, can, false);
         given(&mut objects)[&(ip("0.0.0.0"), 0)]
     }
@@ -511,7 +573,7 @@ mod tests {
         let two = network(&both, &[]).succeeding(&one).expect("it can");
         let other = [both[1], ("0.0.0.0/0", "10.0.6.4")];
         let other = network(&other, &[]).succeeding(&two).expect("it can");
-        let mut objects = NetworkObjects::new(0, &[], NEIGHBOURS);
+        let mut objects = NetworkObjects::new((0, &[], NEIGHBOURS), std::iter::empty());
         objects.begin(&one, &CAN, false);
         let first = NEIGHBOURS as u32;
         let by = testing::N6;
@@ -533,7 +595,7 @@ mod tests {
     fn a_route_that_a_link_hides_is_not_given() {
         let hidden = [("10.0.9.0/24", "10.0.6.2"), ("10.0.8.0/24", "10.0.6.2")];
         let network = network(&hidden, &[]);
-        let mut objects = NetworkObjects::new(0, &[], NEIGHBOURS);
+        let mut objects = NetworkObjects::new((0, &[], NEIGHBOURS), std::iter::empty());
         objects.begin(&network, &CAN, false);
         let link = RouteTarget::Link(testing::N9);
         assert_eq!(given(&mut objects)[&(ip("10.0.9.0"), 24)], link);

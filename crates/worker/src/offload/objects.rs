@@ -1,6 +1,7 @@
 //! A session as objects of the FlowOp contract, as it is now.
 
 use flow::contract::{CounterKind, CounterWeight, Object, QueueTokens, SharedNodeId};
+use flow::meter::{MeterSpec, SharedId};
 use flow::{BlockImage, Bounds, Direction, SessionBlock, UrrCount, Verdict, Volumes};
 use rules::image::{EgressQueues, SessionImage};
 
@@ -58,6 +59,7 @@ pub(super) fn objects(
         slot,
         forward: *forward,
     }));
+    objects.extend((block.shared != SharedId::NONE).then_some(Object::Share(block.shared)));
     objects.extend(meters(block, &view));
     objects.extend((0..qers(&slot.image)).map(|slot| {
         let pair = block.meters.get(usize::from(slot)).copied().unwrap_or_default();
@@ -130,11 +132,8 @@ pub(super) fn bounded_counters<'a>(
     counters(block, view).filter(has_bounds)
 }
 
-/// The meters of a session, with what they hold now.
-pub(super) fn meters<'a>(
-    block: &'a BlockImage,
-    view: &'a SessionBlock<'_>,
-) -> impl Iterator<Item = Object> + 'a {
+/// The meters of a session, with what they hold now, and where it shares the rate, which ones it passes instead.
+fn meters<'a>(block: &'a BlockImage, view: &'a SessionBlock<'_>) -> impl Iterator<Item = Object> + 'a {
     let pairs = (0..).zip(&block.meters);
     pairs.flat_map(move |(qer, pair)| {
         let both = Direction::BOTH.into_iter().zip(pair);
@@ -143,10 +142,30 @@ pub(super) fn meters<'a>(
                 qer,
                 direction,
                 spec: (*spec)?,
-                state: view.meter(qer, direction).map(|meter| meter.state()),
+                state: view
+                    .meter(qer, direction)
+                    .filter(|meter| meter.shared().is_none())
+                    .map(|meter| meter.state()),
             })
         })
     })
+}
+
+/// Those of them that are its own.
+pub(super) fn own_meters<'a>(
+    block: &'a BlockImage,
+    view: &'a SessionBlock<'_>,
+) -> impl Iterator<Item = Object> + 'a {
+    let is_shared = |object: &Object| {
+        matches!(
+            object,
+            Object::Meter {
+                spec: MeterSpec::Shared(_),
+                ..
+            }
+        )
+    };
+    meters(block, view).filter(move |object| !is_shared(object))
 }
 
 /// The bounds of a counter that begins anew, of which `counted` is taken off. What has been reported is not reported

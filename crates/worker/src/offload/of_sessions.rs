@@ -1,6 +1,7 @@
 //! What sessions have that leave and come, and what is counted between.
 
 use flow::contract::Capabilities;
+use flow::meter::MeterSpec;
 use flow::{BlockRef, Blocks, Direction, Nanos, SessionIndex, UrrCount};
 
 use crate::sessions::Sessions;
@@ -14,15 +15,16 @@ pub(super) fn add_to_group(blocks: &mut Blocks, block: BlockRef, new: &UrrCount)
     }
 }
 
-/// The meters of a session.
+/// The meters of a session that are its own.
 pub(super) fn metered(session: SessionIndex, sessions: &Sessions) -> Vec<(u8, Direction)> {
     let Some(slot) = sessions.at(session) else {
         return Vec::new();
     };
     let pairs = (0..).zip(&slot.image.block.meters);
-    let has = |(qer, pair): (u8, &[Option<flow::meter::MeterSpec>; 2])| {
+    let has = |(qer, pair): (u8, &[Option<MeterSpec>; 2])| {
         let pair = *pair;
-        let has = move |way: &Direction| pair[*way as usize].is_some();
+        let is_own = |spec: MeterSpec| !matches!(spec, MeterSpec::Shared(_));
+        let has = move |way: &Direction| pair[*way as usize].is_some_and(is_own);
         Direction::BOTH.into_iter().filter(has).map(move |way| (qer, way))
     };
     pairs.flat_map(has).collect()

@@ -2,6 +2,7 @@
 
 use flow::SessionIndex;
 use packet::MacAddr;
+use rules::network::Policers;
 
 use super::homes::Homes;
 use super::network::NetworkObjects;
@@ -16,15 +17,17 @@ pub(crate) struct Offload {
 }
 
 impl Offload {
-    /// All sessions at home, of a worker that shares the accelerator with as many others as there are workers.
+    /// All sessions at home, of a worker that shares the accelerator with as many others as there are workers: with its
+    /// own ports, the addresses of all ports, and room for neighbours.
     pub fn new(
         sessions: usize,
         policy: (OffloadPolicy, u16),
-        (own_ports, macs, neighbours): (usize, &[MacAddr], usize),
+        ports: (usize, &[MacAddr], usize),
+        policers: &Policers,
     ) -> Self {
         Self {
             homes: Homes::new(sessions, policy),
-            network: NetworkObjects::new(own_ports, macs, neighbours),
+            network: NetworkObjects::new(ports, policers.chains()),
             awaited: None,
         }
     }

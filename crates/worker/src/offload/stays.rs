@@ -12,7 +12,7 @@ pub enum Stays {
     Nat,
     /// Contents or events are counted, credit is pooled, inactivity is watched, or something is reported by packet.
     Accounting,
-    /// It shares a rate with other sessions.
+    /// It shares a rate with other sessions of which the accelerator has no lease, or not yet.
     SharedRate,
     /// It is on its way from a worker to another.
     Moving,

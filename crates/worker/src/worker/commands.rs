@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flow::meter::{Chain, Demand, SharedId};
 use flow::{Nanos, OpId, PortId, SessionIndex};
 use nat::pools::BlockId;
 use packet::{DropReason, PacketBuf};
@@ -23,7 +24,7 @@ use crate::io::Io;
 use crate::sessions::change::Applied;
 use crate::trace::TraceRequest;
 use crate::trace::tracer::Tracer;
-use crate::{ApplyError, Command, Event};
+use crate::{ApplyError, Command, Event, LeaseHolder};
 
 /// How often content counters are looked at, and of how many sessions then; of those that have any, one.
 const CONTENTS_EVERY: Duration = Duration::from_millis(1);
@@ -84,18 +85,19 @@ impl<I: Io> Worker<I> {
             Command::Revalidate => self.revalidate(),
             Command::SelectWorker(change) => self.select_worker(change),
             Command::SharedMeter {
+                holder,
                 id,
                 direction,
                 rate,
                 burst,
-            } => {
-                self.apply_rules.shared.set(id, direction, rate, burst);
-            }
-            Command::SharedDemand { mut demand } => {
-                self.apply_rules.shared.take_demand(&mut demand);
-                self.events
-                    .push_response(&mut self.stats, Event::SharedDemand { demand });
-            }
+            } => match (holder, &mut self.offload) {
+                (LeaseHolder::Worker, _) => drop(self.apply_rules.shared.set(id, direction, rate, burst)),
+                (LeaseHolder::Accelerator, Some(offload)) => {
+                    offload.network.shared_mut().set(id, direction, rate, burst);
+                }
+                (LeaseHolder::Accelerator, None) => {}
+            },
+            Command::SharedDemand { holder, demand } => self.report_shared_demand(holder, demand),
             Command::EgressDemands => self.report_egress_demands(),
             Command::EgressLeases { leases } => self.set_egress_leases(&leases, now),
             Command::CountsRoom(counts) => self.take_counts_room(counts),
@@ -117,10 +119,27 @@ impl<I: Io> Worker<I> {
                 self.events
                     .push_response(&mut self.stats, Event::Network(retired));
             }
-            Command::SharedChain { id, chain } => {
-                self.apply_rules.shared.set_chain(id, chain);
-            }
+            Command::SharedChain { id, chain } => self.set_shared_chain(id, chain),
             Command::Transmit { port, bytes } => self.transmit(port, &bytes),
+        }
+    }
+
+    fn report_shared_demand(&mut self, holder: LeaseHolder, mut demand: Box<[Demand]>) {
+        match (holder, &mut self.offload) {
+            (LeaseHolder::Worker, _) => self.apply_rules.shared.take_demand(&mut demand),
+            (LeaseHolder::Accelerator, Some(offload)) => {
+                offload.network.shared_mut().take_demand(&mut demand);
+            }
+            (LeaseHolder::Accelerator, None) => {}
+        }
+        self.events
+            .push_response(&mut self.stats, Event::SharedDemand { holder, demand });
+    }
+
+    fn set_shared_chain(&mut self, id: SharedId, chain: Chain) {
+        self.apply_rules.shared.set_chain(id, chain);
+        if let Some(offload) = &mut self.offload {
+            offload.network.shared_mut().set_chain(id, chain);
         }
     }
 

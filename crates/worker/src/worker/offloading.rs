@@ -20,6 +20,7 @@ use crate::offload::eligibility::NetworkNeeds;
 use crate::offload::homes::{Household, Place};
 use crate::offload::policy::PassingPacket;
 use crate::offload::queues::HomeQueues;
+use crate::offload::state::Offload;
 use crate::offload::stays::Stays;
 
 /// What is taken of the accelerator's reports in a poll.
@@ -170,11 +171,12 @@ impl<I: Io> Worker<I> {
         let (Some(offload), Some(accelerator)) = (&mut self.offload, self.ports.io.accelerator()) else {
             return;
         };
-        if !is_exchanged || !offload.network.is_ready() {
-            return offload.homes.note_free(session);
+        let Offload { homes, network, .. } = &mut **offload;
+        if !is_exchanged || !network.is_ready() {
+            return homes.note_free(session);
         }
         if self.deferred.buffers.holds(session) {
-            offload.homes.note_stays(session, Stays::Waiting);
+            homes.note_stays(session, Stays::Waiting);
         } else {
             let interfaces = &self.tables.interfaces;
             let is_behind = |id| {
@@ -182,14 +184,13 @@ impl<I: Io> Worker<I> {
                     .at(id)
                     .is_some_and(|interface| interface.interface.port.index() >= own)
             };
-            let network = NetworkNeeds {
+            let needs = NetworkNeeds {
                 clamps: interfaces.clamps,
                 is_behind: &is_behind,
                 network: &self.config.network,
+                shared: network.shared(),
             };
-            offload
-                .homes
-                .note_packet((session, &passing), accelerator, &self.sessions, &network, now);
+            homes.note_packet((session, &passing), accelerator, &self.sessions, &needs, now);
         }
     }
 

@@ -216,6 +216,7 @@ impl<I: Io> Worker<I> {
                     config.max_sessions,
                     (policy, config.workers),
                     (own_ports, &config.macs, config.max_adjacencies),
+                    config.network.policers(),
                 ))
             }),
             config,

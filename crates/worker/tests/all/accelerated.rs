@@ -37,6 +37,8 @@ use crate::path_mtu::{announce_mtu, to_gnb};
 const PORTS: u16 = 4;
 const STEP: Duration = Duration::from_micros(20);
 const UES: u32 = 3;
+/// Meters of the node that sessions share.
+pub const SHARED_METERS: u16 = 8;
 
 /// The UE of a session, its tunnel, and its rules.
 pub fn of(session_index: u32) -> (Ipv4Addr, u32, SessionRules) {
@@ -302,7 +304,7 @@ fn node_on(link: Link, queues: Option<QueueLimits>, boot: u64) -> (Wires, Node<M
     let mut config = NodeConfig::new(engine, channel);
     config.engine.max_sessions = 64;
     (config.engine.max_flows_v4, config.engine.max_flows_v6) = (1024, 1024);
-    config.engine.queues = queues;
+    (config.engine.queues, config.engine.shared_meters) = (queues, SHARED_METERS);
     match link {
         Link::OldAccelerator => config.engine.max_asking = 0,
         Link::Partial(mode, _) => config.is_partial = mode.is_of_accelerator(),

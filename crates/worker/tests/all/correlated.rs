@@ -17,7 +17,7 @@ use rules::reference_interpreter::{
     Conditions, CongestionMarks, Metering, Outcome, Quotas, ReferenceMeters, interpret_with,
 };
 use rules::testing::{self, N3_ADDRESS, UE, UserPacket, f_teid, pdr, tunnelled};
-use worker::Command;
+use worker::{Command, LeaseHolder};
 
 use common::World;
 use common::one_session::{REMOTE, TEID, session};
@@ -104,6 +104,7 @@ impl Trial {
             panic!("a limit");
         };
         self.world.tell_all(|| Command::SharedMeter {
+            holder: LeaseHolder::Worker,
             id: COMMON,
             direction: Direction::Uplink,
             rate: Rate::from_kbit(rate.kbit()),

@@ -5,6 +5,7 @@ mod accelerated;
 mod accelerated_paths;
 mod accelerated_queues;
 mod accelerated_room;
+mod accelerated_shared_rates;
 mod accelerated_workers;
 mod accelerator;
 mod accelerator_bounds;

@@ -16,8 +16,8 @@ use rules::model::{
 };
 use rules::network::Network;
 use rules::testing::{self, N3_ADDRESS, UE, UserPacket, f_teid, pdr, tunnelled, ue_ip};
-use worker::Command;
 use worker::mem::MemBuf;
+use worker::{Command, LeaseHolder};
 
 use common::one_session::{REMOTE, TEID, session};
 use common::{World, frame};
@@ -99,6 +99,7 @@ fn world(rules: SessionRules, slice_kbit: u64) -> World {
     let mut world = World::with(wide(), 1, |config| config.shared_meters = 1);
     for direction in Direction::BOTH {
         world.tell_all(|| Command::SharedMeter {
+            holder: LeaseHolder::Worker,
             id: SLICE,
             direction,
             rate: Rate::from_kbit(slice_kbit),
@@ -288,6 +289,7 @@ fn what_correlated_qers_of_sessions_have_together_is_kept_to_a_thousandth() {
     for (kbit, octets) in RATES {
         let mut world = World::with(wide(), 1, |config| config.shared_meters = 1);
         world.tell_all(|| Command::SharedMeter {
+            holder: LeaseHolder::Worker,
             id: SLICE,
             direction: Direction::Uplink,
             rate: Rate::from_kbit(kbit),
