@@ -181,7 +181,9 @@ impl NetworkObjects {
             None => self.adjacencies.remove(&change.id),
         };
         let address_of = |adjacency: Adjacency| Some((adjacency.instance, adjacency.address?));
-        if let Some(address) = was.and_then(address_of) {
+        if let Some(address) = was.and_then(address_of)
+            && self.by_address.get(&address) == Some(&change.id)
+        {
             self.by_address.remove(&address);
         }
         if let Some(address) = now.and_then(address_of) {
@@ -589,6 +591,29 @@ mod tests {
             objects.follow(network);
             assert_eq!(given(&mut objects)[&(ip("0.0.0.0"), 0)], target);
         }
+    }
+
+    #[test]
+    fn a_router_that_has_another_number_is_found_by_that() {
+        let network = network(&[("10.0.8.0/24", "10.0.6.2")], &[]);
+        let mut objects = NetworkObjects::new((0, &[], NEIGHBOURS), std::iter::empty());
+        objects.begin(&network, &CAN, false);
+        let n6 = network.instance(testing::N6).expect("it is there");
+        let resolved = Neighbour::resolved(&crate::interface(n6, &[]), MacAddr([2; 6]));
+        let change = |id, adjacency| AdjacencyChange {
+            id: AdjacencyId(id),
+            neighbour: Some((testing::N6, ip("10.0.6.2"))),
+            adjacency,
+        };
+        for one in [
+            change(5, Some(resolved)),
+            change(7, Some(resolved)),
+            change(5, None),
+        ] {
+            objects.note_adjacency(&one, &network);
+        }
+        let by_it = RouteTarget::Router(testing::N6, Some(AdjacencyId(7)));
+        assert_eq!(given(&mut objects)[&(ip("10.0.8.0"), 24)], by_it);
     }
 
     #[test]

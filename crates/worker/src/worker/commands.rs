@@ -91,7 +91,9 @@ impl<I: Io> Worker<I> {
                 rate,
                 burst,
             } => match (holder, &mut self.offload) {
-                (LeaseHolder::Worker, _) => drop(self.apply_rules.shared.set(id, direction, rate, burst)),
+                (LeaseHolder::Worker, _) => {
+                    self.apply_rules.shared.set(id, direction, rate, burst);
+                }
                 (LeaseHolder::Accelerator, Some(offload)) => {
                     offload.network.shared_mut().set(id, direction, rate, burst);
                 }
