@@ -36,6 +36,7 @@ need_build() {
     have pkg-config || missing+=(pkg-config)
     # Its dependencies bring the libraries and all drivers.
     pkg-config --atleast-version="$DPDK_OLDEST" libdpdk 2>/dev/null || missing+=(libdpdk-dev)
+    have bindgen || missing+=(bindgen)
     # What bindgen loads, and the headers beside it: libclang-cpp alone, or libclang1, will not do.
     compgen -G "/usr/lib/llvm-*/lib/libclang.so" >/dev/null || missing+=(libclang-dev)
 }

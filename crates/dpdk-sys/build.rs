@@ -65,6 +65,9 @@ const FUNCTIONS: &[&str] = &[
     "shim_t.*",
 ];
 
+/// Its fields are reached by the offsets of constants.h, whatever a version nests them in; of the others none is.
+const OPAQUE: [&str; 4] = ["rte_mbuf", "rte_mempool", "rte_ring", "rte_sched_port"];
+
 fn main() {
     for file in ["constants.h", "sched.c", "shim.c", "shim.h", "wrapper.h"] {
         println!("cargo::rerun-if-changed=shim/{file}");
@@ -111,30 +114,41 @@ fn compile_shim(flags: &[String]) {
     build.opt_level(3).compile("sluice_dpdk_shim");
 }
 
+/// Runs the distribution's `bindgen`. Its first version with these options is older than Debian 12's.
 fn generate(flags: &[String]) {
-    let mut builder = bindgen::Builder::default()
-        .header("shim/wrapper.h")
-        .clang_args(flags)
-        .rust_edition(bindgen::RustEdition::Edition2024)
-        .wrap_unsafe_ops(true)
-        .use_core()
-        .generate_comments(false)
-        .derive_debug(false)
-        .derive_default(false)
-        .prepend_enum_name(false)
-        // Its fields are reached by the offsets of constants.h, whatever the version nests them in.
-        .opaque_type("rte_mbuf")
-        .opaque_type("rte_mempool")
-        .opaque_type("rte_ring")
-        .opaque_type("rte_sched_port")
-        // Thread-local variables: bindgen would declare plain statics, and reading one crashes.
-        .blocklist_item("per_lcore_.*")
-        .allowlist_type("shim_packets")
-        .allowlist_var("(MBUF|SHIM)_.*|MEMPOOL_CACHE_MAX");
-    for function in FUNCTIONS {
-        builder = builder.allowlist_function(function);
-    }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("bindings.rs");
-    let bindings = builder.generate().expect("bindgen reads DPDK's headers");
-    bindings.write_to_file(out).expect("OUT_DIR can be written");
+    let mut command = Command::new("bindgen");
+    command.arg("shim/wrapper.h").arg("--output").arg(&out);
+    command.args([
+        "--use-core",
+        "--no-doc-comments",
+        "--no-derive-debug",
+        "--no-layout-tests",
+        "--no-prepend-enum-name",
+    ]);
+    for of in OPAQUE {
+        command.args(["--opaque-type", of]);
+    }
+    // Later versions have it so by themselves.
+    command.args([
+        "--blocklist-type",
+        "size_t",
+        "--raw-line",
+        "pub type size_t = usize;",
+    ]);
+    // Thread-local variables: bindgen would declare plain statics, and reading one crashes.
+    command.args(["--blocklist-item", "per_lcore_.*"]);
+    command.args(["--allowlist-type", "shim_packets"]);
+    command.args(["--allowlist-var", "(MBUF|SHIM)_.*|MEMPOOL_CACHE_MAX"]);
+    for function in FUNCTIONS {
+        command.args(["--allowlist-function", function]);
+    }
+    match command.arg("--").args(flags).output() {
+        Ok(out) if out.status.success() => {}
+        Ok(out) => panic!(
+            "bindgen does not read DPDK's headers: {}",
+            String::from_utf8_lossy(&out.stderr)
+        ),
+        Err(error) => panic!("bindgen: {error}: run `tools/setup.sh build`"),
+    }
 }

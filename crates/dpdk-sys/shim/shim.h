@@ -41,8 +41,8 @@ struct rte_mempool *shim_pool_create_for_devices(const char *name, uint32_t n, u
 struct rte_mempool *shim_pool_create(const char *name, uint32_t n, uint32_t cache, uint16_t room, int socket);
 
 struct shim_area {
-	size_t start;
-	size_t octets;
+	uintptr_t start;
+	uintptr_t octets;
 };
 /* The memory of a pool's buffers: fills at most `cap` areas, returns how many there are. */
 uint32_t shim_pool_memory(struct rte_mempool *pool, struct shim_area *areas, uint32_t cap);

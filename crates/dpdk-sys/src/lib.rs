@@ -1,8 +1,8 @@
 //! Raw bindings to the distribution's DPDK, for the crate `dpdk` alone.
 //!
-//! Two sources make up what is here: bindgen, restricted to the functions that Sluice calls (the list is in
-//! `build.rs`, and has nothing experimental in it), and `shim/`, which gives DPDK's inline functions a symbol.
-//! A shim call costs about a nanosecond, so there is one per burst; the fields of a packet buffer are read
+//! Two sources make up what is here: the distribution's bindgen, restricted to the functions that Sluice calls (the
+//! list is in `build.rs`, and has nothing experimental in it), and `shim/`, which gives DPDK's inline functions a
+//! symbol. A shim call costs about a nanosecond, so there is one per burst; the fields of a packet buffer are read
 //! through the `MBUF_*` offsets instead.
 //!
 //! No state lives here. Nothing is checked: every precondition is DPDK's, and `dpdk` keeps them.
