@@ -4,7 +4,7 @@ CARGO  ?= cargo
 SLUICE := target/release/sluice
 QUICK  := target/quick/sluice
 TESTED := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/sluice
-DEMO   ?= --seconds 10 --sessions 10000
+DEMO   ?= --seconds 10 --sessions 2000
 
 # The pinned toolchain under another name, if this machine has it so.
 TOOLCHAIN := $(shell tools/toolchain.sh)
