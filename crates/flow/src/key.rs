@@ -96,8 +96,9 @@ pub struct Shape<K: FlowKey> {
 
 impl<K: FlowKey> Shape<K> {
     /// The shape of keys with these fields.
+    #[inline]
     pub fn new(fields: KeyFields, is_tunnel: bool) -> Self {
-        let mask = K::mask(fields, is_tunnel).words();
+        let mask = K::mask(fields, is_tunnel);
         Self { fields, mask }
     }
 
@@ -139,20 +140,22 @@ pub trait FlowKey: Copy + Eq + Hash + Default + fmt::Debug + FromZeros + 'static
     /// The octets that are also in `mask`.
     fn masked(&self, mask: &Self::Words) -> Self;
 
-    /// The key whose octets are all ones where `fields` are, and `fields` itself in its place: of tunnels ADDRESS is
+    /// The words whose octets are all ones where `fields` are, and `fields` itself in its place: of tunnels ADDRESS is
     /// the source, of plain packets the destination.
-    fn mask(fields: KeyFields, is_tunnel: bool) -> Self;
+    fn mask(fields: KeyFields, is_tunnel: bool) -> Self::Words;
 }
 
 /// All ones if `fields` has `field`.
-macro_rules! ones {
-    ($fields:expr, $field:ident, $ones:expr) => {
-        if $fields.contains(KeyFields::$field) {
-            $ones
-        } else {
-            Default::default()
-        }
-    };
+const fn ones(fields: KeyFields, field: KeyFields) -> u64 {
+    if fields.contains(field) { u64::MAX } else { 0 }
+}
+
+/// The word with ports, protocol, fields, TOS and QFI of a mask, an octet each from the lowest of them on.
+const fn mask_of_ports(fields: KeyFields) -> u64 {
+    let tuple = ones(fields, KeyFields::TUPLE) & 0xff_ffff_ffff;
+    let tos = ones(fields, KeyFields::TOS) & 0xff;
+    let qfi = ones(fields, KeyFields::QFI) & 0xff;
+    u64::from_le(tuple | (fields.bits() as u64) << 40 | tos << 48 | qfi << 56)
 }
 
 /// The key of an IPv4 flow, 24 octets. All zero: the widest key of scope 0.
@@ -254,20 +257,18 @@ impl FlowKey for FlowKey4 {
         zerocopy::transmute!([words[0] & mask[0], words[1] & mask[1], words[2] & mask[2]])
     }
 
-    fn mask(fields: KeyFields, is_tunnel: bool) -> Self {
-        let address = ones!(fields, ADDRESS, [0xff; 4]);
-        let tuple = ones!(fields, TUPLE, [0xff; 4]);
-        Self {
-            scope: Scope(u32::MAX),
-            teid: u32::MAX,
-            source: if is_tunnel { either(address, tuple) } else { tuple },
-            destination: if is_tunnel { tuple } else { either(address, tuple) },
-            ports: ones!(fields, TUPLE, [0xffff; 2]),
-            protocol: ones!(fields, TUPLE, 0xff),
-            fields,
-            tos: ones!(fields, TOS, 0xff),
-            qfi: ones!(fields, QFI, 0xff),
-        }
+    /// By words, in registers: what is written in parts is waited for when words of it are read.
+    #[inline]
+    fn mask(fields: KeyFields, is_tunnel: bool) -> [u64; 3] {
+        let tuple = ones(fields, KeyFields::TUPLE);
+        let either = tuple | ones(fields, KeyFields::ADDRESS);
+        let (source, destination) = if is_tunnel {
+            (either, tuple)
+        } else {
+            (tuple, either)
+        };
+        let addresses = u64::from_le(source & 0xffff_ffff | destination << 32);
+        [u64::MAX, addresses, mask_of_ports(fields)]
     }
 }
 
@@ -293,10 +294,6 @@ macro_rules! by_words {
 by_words!(FlowKey4);
 by_words!(FlowKey6);
 
-fn either<const N: usize>(a: [u8; N], b: [u8; N]) -> [u8; N] {
-    core::array::from_fn(|place| a[place] | b[place])
-}
-
 impl FlowKey for FlowKey6 {
     type Words = [u64; 7];
 
@@ -313,29 +310,27 @@ impl FlowKey for FlowKey6 {
     }
 
     /// ADDRESS is the first 64 bits: a UE chooses the others itself.
-    fn mask(fields: KeyFields, is_tunnel: bool) -> Self {
-        let address = ones!(fields, ADDRESS, PREFIX);
-        let tuple = ones!(fields, TUPLE, [0xff; 16]);
-        Self {
-            scope: Scope(u32::MAX),
-            teid: u32::MAX,
-            source: if is_tunnel { either(address, tuple) } else { tuple },
-            destination: if is_tunnel { tuple } else { either(address, tuple) },
-            ports: ones!(fields, TUPLE, [0xffff; 2]),
-            protocol: ones!(fields, TUPLE, 0xff),
-            fields,
-            tos: ones!(fields, TOS, 0xff),
-            qfi: ones!(fields, QFI, 0xff),
-            flow_label: ones!(fields, FLOW_LABEL, u32::MAX),
-            reserved: 0,
-        }
+    #[inline]
+    fn mask(fields: KeyFields, is_tunnel: bool) -> [u64; 7] {
+        let tuple = ones(fields, KeyFields::TUPLE);
+        let either = tuple | ones(fields, KeyFields::ADDRESS);
+        let (source, destination) = if is_tunnel {
+            (either, tuple)
+        } else {
+            (tuple, either)
+        };
+        let flow_label = u64::from_le(ones(fields, KeyFields::FLOW_LABEL) & 0xffff_ffff);
+        [
+            u64::MAX,
+            source,
+            tuple,
+            destination,
+            tuple,
+            mask_of_ports(fields),
+            flow_label,
+        ]
     }
 }
-
-/// The bits of an IPv6 address that ADDRESS covers.
-const PREFIX: [u8; 16] = [
-    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0,
-];
 
 impl FlowKey4 {
     /// The key of everything in one tunnel.
@@ -417,6 +412,54 @@ mod tests {
             qfi: 21,
         };
         assert_eq!(key.packed(), key);
+    }
+
+    /// Of every shape, by field: a key of ones is cut down to its fields.
+    #[test]
+    fn a_shape_keeps_its_fields_and_no_others() {
+        const OF_V6: KeyFields = KeyFields::FLOW_LABEL;
+        for (bits, is_tunnel) in (0..=u8::MAX).flat_map(|bits| [(bits, false), (bits, true)]) {
+            let fields = KeyFields::from_bits(bits);
+            let has = |field| fields.contains(field);
+            let (tuple, address) = (has(KeyFields::TUPLE), has(KeyFields::ADDRESS));
+            let (source, destination) = (tuple || address && is_tunnel, tuple || address && !is_tunnel);
+            let octet = |is_there: bool| if is_there { 0xff } else { 0 };
+            let port = if tuple { 0xffff } else { 0 };
+            let all: FlowKey4 = zerocopy::transmute!([u64::MAX; 3]);
+            let wanted = FlowKey4 {
+                scope: Scope(u32::MAX),
+                teid: u32::MAX,
+                source: [octet(source); 4],
+                destination: [octet(destination); 4],
+                ports: [port; 2],
+                protocol: octet(tuple),
+                fields,
+                tos: octet(has(KeyFields::TOS)),
+                qfi: octet(has(KeyFields::QFI)),
+            };
+            assert_eq!(Shape::new(fields, is_tunnel).cut(&all), wanted);
+            let all: FlowKey6 = zerocopy::transmute!([u64::MAX; 7]);
+            // Of the UE's own address the first half is known.
+            let halves = |is_there: bool| {
+                let mut address = [octet(tuple); 16];
+                address[..8].fill(octet(is_there));
+                address
+            };
+            let wanted = FlowKey6 {
+                scope: Scope(u32::MAX),
+                teid: u32::MAX,
+                source: halves(source),
+                destination: halves(destination),
+                ports: wanted.ports,
+                protocol: wanted.protocol,
+                fields,
+                tos: wanted.tos,
+                qfi: wanted.qfi,
+                flow_label: if has(OF_V6) { u32::MAX } else { 0 },
+                reserved: 0,
+            };
+            assert_eq!(Shape::new(fields, is_tunnel).cut(&all), wanted);
+        }
     }
 
     #[test]

@@ -24,7 +24,8 @@ impl<'a> SessionBlock<'a> {
     pub(super) fn new(lines: &'a [Line]) -> Option<Self> {
         let (head, objects) = lines.split_first_chunk()?;
         let block = Self { head, objects };
-        let [uplink, downlink] = Direction::BOTH.map(|direction| block.read_line(direction).generation);
+        let uplink = block.read_line(Direction::Uplink).generation;
+        let downlink = block.read_line(Direction::Downlink).generation;
         (uplink != 0 && uplink == downlink && uplink >> 31 == 1).then_some(block)
     }
 

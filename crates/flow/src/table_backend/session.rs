@@ -8,7 +8,8 @@ use crate::{
     Raised, SessionIndex, Tick, UrrCount, Verdict,
 };
 
-/// A session that has at least one object here. What a flow has to find of it comes first.
+/// A session that has at least one object here. What a flow has to find of it comes first, in 96 octets.
+#[repr(C)]
 pub(super) struct Session {
     pub(super) installed: Installed,
     /// The generation of its flows, once it was given.

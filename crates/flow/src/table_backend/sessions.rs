@@ -1,9 +1,10 @@
 //! The sessions of a backend, by their index, and the turns that they take in being reported.
 
 use super::session::Session;
-use crate::SessionIndex;
+use crate::{SessionIndex, prefetch};
 
-/// A session and its place among all that there are.
+/// A session and its place among all that there are. What flows have to find of it is in its first two lines.
+#[repr(C, align(64))]
 struct Held {
     session: Session,
     place: usize,
@@ -29,6 +30,21 @@ impl SessionTable {
 
     pub fn get_mut(&mut self, index: SessionIndex) -> Option<&mut Session> {
         Some(&mut self.held.get_mut(index.index())?.as_mut()?.session)
+    }
+
+    /// Asks for where a session is.
+    #[inline]
+    pub fn prefetch_place(&self, index: SessionIndex) {
+        prefetch::nth(&self.held, index.index());
+    }
+
+    /// Asks for what flows have to find of a session. That reads [where it is](Self::prefetch_place).
+    #[inline]
+    pub fn prefetch(&self, index: SessionIndex) {
+        if let Some(Some(held)) = self.held.get(index.index()) {
+            prefetch::read(&**held);
+            prefetch::nth_second_line(core::slice::from_ref(&**held), 0);
+        }
     }
 
     /// Adds one that is not there. Its turn is the last one of this round.

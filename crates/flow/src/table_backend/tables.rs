@@ -15,6 +15,9 @@ pub trait BackendTables {
     /// The session that a key leads to.
     fn owner(&self, key: &AnyKey) -> Option<SessionIndex>;
 
+    /// Asks for the memory that [`put`](Self::put) reads for a flow of this key beside its session's block: a hint.
+    fn prefetch_put(&self, _: SessionIndex, _key: &AnyKey) {}
+
     /// Adds a flow of a session, or changes the one of its key: its entry, whose extension means nothing.
     ///
     /// # Errors

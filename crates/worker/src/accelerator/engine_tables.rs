@@ -59,6 +59,10 @@ impl<I: Io> BackendTables for EngineTables<I> {
         self.engine.owner(key)
     }
 
+    fn prefetch_put(&self, session: SessionIndex, key: &AnyKey) {
+        self.engine.prefetch_put(session, key);
+    }
+
     fn put(
         &mut self,
         _: SessionIndex,

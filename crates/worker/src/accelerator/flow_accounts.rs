@@ -2,7 +2,7 @@
 //! the room each of the host's workers has.
 
 use flow::contract::AnyKey;
-use flow::{BlockRef, Blocks, SessionIndex};
+use flow::{BlockRef, Blocks, SessionIndex, prefetch};
 use rules::classifier::Key;
 
 use crate::burst::descriptor::Family;
@@ -36,6 +36,11 @@ impl FlowCounts {
             shares: None,
             aged: Vec::with_capacity(AGED),
         }
+    }
+
+    /// Asks for what is kept of a session, which is to change.
+    pub fn prefetch(&self, session: SessionIndex) {
+        prefetch::nth_to_write(&self.entries, session.index());
     }
 
     /// Adds the flows that have aged since that was asked last, as far as they are known, and whose they were.

@@ -72,6 +72,8 @@ struct HostLink<I: Io> {
     marker_again: Nanos,
     stats: NodeStats,
     scratch: Vec<u8>,
+    /// Those of one frame, while they are followed.
+    answers: Vec<answers::ReadAnswer>,
 }
 
 /// A worker of the host, at the other end of its channel.
@@ -119,6 +121,7 @@ impl<I: Io> Node<I> {
                 marker_again: Nanos::ZERO,
                 stats: NodeStats::default(),
                 scratch: Vec::with_capacity(MAX_CONTROL),
+                answers: Vec::with_capacity(usize::from(u8::MAX) + 1),
             },
             received: Batch::new(),
             out: Batch::new(),
@@ -465,7 +468,8 @@ impl<I: Io> HostLink<I> {
             Some(Said::Answers(header, answers)) => {
                 if self.is_new(place, header.counter) {
                     self.stats.answers += 1;
-                    answers::follow((&mut self.agent, place), &mut self.stats, answers, now);
+                    let to = (&mut self.agent, place);
+                    answers::follow(to, &mut self.stats, answers, &mut self.answers, now);
                 }
             }
         }

@@ -37,6 +37,12 @@ impl<I: Io> Engine<I> {
         self.blocks.get(block)
     }
 
+    /// Asks for the memory that [`put`](Self::put) reads for a flow of this key, beside its session's block.
+    pub(super) fn prefetch_put(&self, session: SessionIndex, key: &AnyKey) {
+        self.flows.prefetch_put(&key_of(key));
+        self.flow_counts.prefetch(session);
+    }
+
     /// Adds or replaces a flow no packet of which is with the host. Its extension and snapshot mean nothing here: it
     /// holds until it is removed, idles for too long, or its block is of another generation. What was held for it, if
     /// it was settling, follows.

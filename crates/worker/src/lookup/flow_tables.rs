@@ -680,6 +680,14 @@ impl Flows {
         self.at(key).is_some_and(|at| at.verdict == verdict)
     }
 
+    /// Asks for the memory that [`put`](Self::put) reads for a key.
+    pub fn prefetch_put(&self, key: &Key) {
+        match key {
+            Key::V4(key) => self.v4.table.prepare(key),
+            Key::V6(key) => self.v6.table.prepare(key),
+        };
+    }
+
     /// The entry of a key, without the key.
     pub fn at(&self, key: &Key) -> Option<FlowEntry<()>> {
         match key {

@@ -3,6 +3,7 @@
 use flow::Nanos;
 use flow::contract::Refusal;
 use flow::table_backend::TableBackend;
+use offload::codec::CodecError;
 use offload::exception::{Answer, Answers, Question, QuestionsWriter};
 use offload::in_band::Agent;
 
@@ -37,18 +38,29 @@ pub(super) fn frames_of(questions: &Questions, channel: u8, mtu: usize, mut send
     }
 }
 
+/// An answer with the number of its question, or what is wrong with it.
+pub(super) type ReadAnswer = Result<(u32, Answer), CodecError>;
+
 /// Follows authentic answers of the worker at a place: flows are put, and what was kept for them passes behind all of
-/// them.
+/// them. `read` is empty, before and after.
 pub(super) fn follow<I: Io>(
     (agent, place): (&mut Agent<TableBackend<EngineTables<I>>>, usize),
     stats: &mut NodeStats,
     answers: Answers<'_>,
+    read: &mut Vec<ReadAnswer>,
     now: Nanos,
 ) {
     let tables = agent.backend_mut().tables_mut();
     tables.engine_mut().pass_reinjected(now);
     tables.engine_mut().set_answering(true, now);
-    for answer in answers {
+    read.extend(answers);
+    agent
+        .backend()
+        .prefetch_put(read.iter().filter_map(|answer| match answer {
+            Ok((_, Answer::ByFlow(session, flow))) => Some((*session, flow)),
+            _ => None,
+        }));
+    for answer in read.drain(..) {
         let owns = matches!(&answer, Ok((_, Answer::ByFlow(session, _))) if agent.owns(place, *session));
         let backend = agent.backend_mut();
         let engine = backend.tables_mut().engine_mut();
