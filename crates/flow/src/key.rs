@@ -284,8 +284,11 @@ macro_rules! by_words {
         }
 
         impl Hash for $key {
+            #[inline]
             fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
-                self.words().hash(state);
+                self.words()
+                    .into_iter()
+                    .for_each(|word| state.write_u64(word));
             }
         }
     };

@@ -354,15 +354,20 @@ impl<B: PacketBuf + PacketMetadata> Asking<B> {
 
     /// Nothing is kept in a slot any more: gives what was.
     pub fn take(&mut self, slot: u32) -> Option<(Key, PacketList)> {
-        let pending = self
-            .slots
-            .get_mut(slot as usize)
-            .filter(|pending| pending.is_live)?;
+        let pending = self.slots.get(slot as usize).filter(|pending| pending.is_live)?;
+        let first = pending.first;
+        self.by_key.remove(&cut(&first, KeyFields::TUPLE));
+        Some((first, self.vacate(slot)))
+    }
+
+    /// Nothing is kept in a slot any more, which has no key: gives what was.
+    fn vacate(&mut self, slot: u32) -> PacketList {
+        let Some(pending) = self.slots.get_mut(slot as usize) else {
+            return PacketList::EMPTY;
+        };
         pending.is_live = false;
         let held = std::mem::replace(&mut pending.held, PacketList::EMPTY);
-        let (first, port) = (pending.first, pending.port);
-        self.keys_of.vacate(self.limits.sharer(port), 1);
-        self.by_key.remove(&cut(&first, KeyFields::TUPLE));
+        self.keys_of.vacate(self.limits.sharer(pending.port), 1);
         self.free.push(slot);
         // Answers come in the order of questions, nearly: few turns that are over stay.
         while self
@@ -372,7 +377,7 @@ impl<B: PacketBuf + PacketMetadata> Asking<B> {
         {
             self.order.pop_front();
         }
-        Some((first, held))
+        held
     }
 
     /// Takes the first packet of those that were kept.
@@ -388,8 +393,10 @@ impl<B: PacketBuf + PacketMetadata> Asking<B> {
             return;
         }
         if fields.contains(KeyFields::TUPLE) {
-            let slot = self.by_key.get(&cut(flow, KeyFields::TUPLE)).copied();
-            slot.into_iter().for_each(|slot| self.release_slot(slot));
+            if let Some(slot) = self.by_key.remove(&cut(flow, KeyFields::TUPLE)) {
+                let held = self.vacate(slot);
+                self.packets.join(&mut self.released, held);
+            }
             return;
         }
         // It is a whole session's, one way.
@@ -400,16 +407,12 @@ impl<B: PacketBuf + PacketMetadata> Asking<B> {
             if is_turn(&self.slots, (slot, due))
                 && pending.is_some_and(|pending| is_within(&pending.first, flow, fields))
             {
-                self.release_slot(slot);
+                if let Some((_, held)) = self.take(slot) {
+                    self.packets.join(&mut self.released, held);
+                }
             }
             // Turns before it may be gone now, and with them its own.
             turn = (turn + 1).saturating_sub(turns - self.order.len());
-        }
-    }
-
-    fn release_slot(&mut self, slot: u32) {
-        if let Some((_, held)) = self.take(slot) {
-            self.packets.join(&mut self.released, held);
         }
     }
 

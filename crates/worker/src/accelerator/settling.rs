@@ -422,6 +422,7 @@ fn shape_of(key: &Key) -> (KeyFields, bool) {
 }
 
 /// A key cut down to some fields.
+#[inline(always)]
 pub(crate) fn cut(key: &Key, fields: KeyFields) -> Key {
     match key {
         Key::V4(key) => Key::V4(Shape::new(fields, key.scope.is_tunnel()).cut(key)),
