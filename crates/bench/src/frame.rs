@@ -4,6 +4,7 @@
 //! the tunnel. Header checksums are right, UDP checksums are not used (RFC 768). The payload is never looked at.
 
 use flow::Direction;
+use serde::Serialize;
 
 use super::model::{Flow, FrameSize, qfi};
 use super::network::{N3_ADDRESS, ROUTER, Wire, gnb};
@@ -17,6 +18,33 @@ pub const LINK: usize = 18;
 const OUTER: usize = 20 + 8 + 12 + 4;
 /// IPv4 and UDP.
 const INNER: usize = 28;
+
+/// The frames of a mix of packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct MeanFrames {
+    /// Mean octets of a received frame without FCS, uplink and downlink; 0 where none goes that way.
+    pub octets: [f64; 2],
+    /// Packets uplink of all, from 0 to 1.
+    pub uplink_share: f64,
+}
+
+impl MeanFrames {
+    /// Of numbers of packets and their octets, uplink and downlink.
+    #[must_use]
+    pub fn of(packets: [u64; 2], octets: [u64; 2]) -> Self {
+        let mean = |side: usize| octets[side] as f64 / packets[side].max(1) as f64;
+        Self {
+            octets: [mean(0), mean(1)],
+            uplink_share: packets[0] as f64 / (packets[0] + packets[1]).max(1) as f64,
+        }
+    }
+
+    /// Mean octets of all frames.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.uplink_share * self.octets[0] + (1.0 - self.uplink_share) * self.octets[1]
+    }
+}
 
 /// The frames of one direction.
 #[derive(Clone, Debug)]

@@ -272,7 +272,8 @@ const SMALLER_INSPECTED: Published = Published {
     ..SMALLER
 };
 
-const INSPECTED: &str = "DPI and offline billing";
+/// The condition of figures of model Z with inspection and billing.
+pub const INSPECTED: &str = "DPI and offline billing";
 
 const SHAPER: Published = Published {
     condition: "loss < 1e-3",
@@ -313,6 +314,10 @@ pub const PUBLISHED: [Published; 12] = [
     SHAPER,
     IPSEC,
 ];
+
+/// Systems without inspection and billing, and with them.
+pub const PUBLISHED_INSPECTION: [[Published; 2]; 2] =
+    [[CONTENT, CONTENT_INSPECTED], [SMALLER, SMALLER_INSPECTED]];
 
 /// A published rate of one core.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -194,7 +194,7 @@ impl Classifier {
                 && detects(rule, &view, packet.side, &mut reader)
                 && detects_application(rule, (&view, shared), &mut reader);
             let direction = rule.interface().direction();
-            let base = is_match.then(|| rule.decision())?;
+            let base = is_match.then(|| rule.decision(&view))?;
             match shared {
                 None => Some(base),
                 Some(shared) => shared.activations.decide(base, direction, &mut reader),
@@ -259,8 +259,11 @@ impl Classifier {
     pub fn classify_signalling(&self, local: LocalId, teid: Teid, qfi: Option<Qfi>) -> Option<Decision> {
         let view = View::of(self.words());
         let mut named = view.rules.iter().filter(|rule| rule.names((local, teid), &view));
-        let fits = |rule: &&Rule| qfi.is_none() || rule.qfis == 0 || has_qfi(rule.qfis, qfi);
-        named.find(fits).map(Rule::decision)
+        let fits = |rule: &&Rule| {
+            let qfis = rule.qfis(&view);
+            qfi.is_none() || qfis == 0 || has_qfi(qfis, qfi)
+        };
+        named.find(fits).map(|rule| rule.decision(&view))
     }
 
     /// Whether `check` lets a packet from `source` pass.
@@ -295,7 +298,8 @@ impl Classifier {
 
     /// What its PDRs lead to, in the order of matching.
     pub fn decisions(&self) -> impl Iterator<Item = Decision> + '_ {
-        View::of(self.words()).rules.iter().map(Rule::decision)
+        let view = View::of(self.words());
+        view.rules.iter().map(move |rule| rule.decision(&view))
     }
 }
 
@@ -320,7 +324,7 @@ fn has_qfi(qfis: u64, qfi: Option<Qfi>) -> bool {
 /// Whether the PDI of a PDR for the packet's source interface matches the packet.
 fn detects(rule: &Rule, view: &View<'_>, side: Side, reader: &mut FieldReader<'_>) -> bool {
     detects_side(rule, view, side)
-        && detects_qfi(rule, side, reader)
+        && detects_qfi(rule, view, side, reader)
         && detects_ue(rule, view, reader)
         && detects_flow(rule, view, reader)
 }
@@ -332,15 +336,16 @@ fn detects_side(rule: &Rule, view: &View<'_>, side: Side) -> bool {
     }
 }
 
-fn detects_qfi(rule: &Rule, side: Side, reader: &mut FieldReader<'_>) -> bool {
-    if rule.qfis == 0 {
+fn detects_qfi(rule: &Rule, view: &View<'_>, side: Side, reader: &mut FieldReader<'_>) -> bool {
+    let qfis = rule.qfis(view);
+    if qfis == 0 {
         return true;
     }
     match side {
         Side::Plain { .. } => false,
         Side::Tunnel { qfi, .. } => {
             reader.note(KeyFields::QFI);
-            has_qfi(rule.qfis, qfi)
+            has_qfi(qfis, qfi)
         }
     }
 }

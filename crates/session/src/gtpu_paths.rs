@@ -2,8 +2,9 @@
 
 use flow::{Forward, OuterAddresses};
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
+use crate::compact_list::Compact;
 use crate::ids::AssociationId;
 use crate::keyed_map::{Keyed, keyed};
 
@@ -24,6 +25,24 @@ impl GtpuPath {
             OuterAddresses::V6 { source, destination } => (source.into(), destination.into()),
         };
         Some(GtpuPath { local, peer })
+    }
+}
+
+impl Compact for GtpuPath {
+    type Short = [Ipv4Addr; 2];
+
+    fn shortened(&self) -> Option<[Ipv4Addr; 2]> {
+        match (self.local, self.peer) {
+            (IpAddr::V4(local), IpAddr::V4(peer)) => Some([local, peer]),
+            _ => None,
+        }
+    }
+
+    fn of_short([local, peer]: [Ipv4Addr; 2]) -> GtpuPath {
+        GtpuPath {
+            local: local.into(),
+            peer: peer.into(),
+        }
     }
 }
 

@@ -133,11 +133,12 @@ pub(crate) fn import(
     image.comes_from_elsewhere();
     image.add_dropped(&record.dropped);
     let live = Live::of(&image, record.leases.clone());
-    let held = Held::of(&live.tunnels, &live.addresses);
+    let (tunnels, addresses) = (live.tunnels.get(), live.addresses.get());
+    let held = Held::of(&tunnels, &addresses);
     check_free(table, resources, &environment.network, held)?;
     let worker = commands.buckets.owner(bucket);
     let with_exceptions = commands.buckets.with_exceptions(bucket);
-    let taken = ResourceCounts::of(&live.tunnels, &live.addresses, with_exceptions);
+    let taken = ResourceCounts::of(&tunnels, &addresses, with_exceptions);
     // What an association held above its quota it holds here, too.
     if !resources.quotas.has_room(association, worker, taken) {
         return Err(Refusal::NoResources.into());
@@ -157,8 +158,8 @@ pub(crate) fn import(
     image.share_rates(|correlation| resources.correlations.meter(index, correlation));
     resources.give(index, held);
     let prepared = Prepared {
-        claimed: live.tunnels.to_vec(),
-        addresses: live.addresses.to_vec(),
+        claimed: tunnels.to_vec(),
+        addresses: addresses.to_vec(),
         shared: record.shared.clone(),
         live,
         is_kept: origin == Origin::Store,

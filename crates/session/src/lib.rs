@@ -15,6 +15,7 @@ mod bucket_order;
 mod buckets;
 mod change_context;
 mod commands;
+mod compact_list;
 mod config;
 mod correlations;
 mod effect;

@@ -5,9 +5,11 @@ use rules::Classifier;
 use rules::boxed_option::BoxedOption;
 use rules::image::SessionImage;
 use rules::model::{SessionRules, UrrId};
+use smallvec::SmallVec;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
+use crate::compact_list::CompactList;
 use crate::gtpu_paths::GtpuPath;
 use crate::ids::RemoteTunnel;
 use crate::tunnels::Tunnel;
@@ -19,13 +21,13 @@ pub(crate) struct Live {
     pub(crate) rules: Arc<SessionRules>,
     /// What was made of their PDRs.
     pub(crate) classifier: Classifier,
-    pub(crate) tunnels: Box<[Tunnel]>,
+    pub(crate) tunnels: CompactList<Tunnel>,
     /// What plain packets reach the session by, and the leases.
-    pub(crate) addresses: Box<[UeAddress]>,
+    pub(crate) addresses: CompactList<UeAddress>,
     /// UE addresses from our pools; those of many sessions are their SMF's.
     pub(crate) leases: BoxedOption<Vec<UeAddress>>,
     /// Each once.
-    pub(crate) paths: Box<[GtpuPath]>,
+    pub(crate) paths: CompactList<GtpuPath>,
     pub(crate) generation: u32,
 }
 
@@ -36,10 +38,10 @@ impl Default for Live {
         Live {
             rules: Arc::clone(&NO_RULES),
             classifier: Classifier::default(),
-            tunnels: Box::default(),
-            addresses: Box::default(),
+            tunnels: CompactList::default(),
+            addresses: CompactList::default(),
             leases: BoxedOption::NONE,
-            paths: Box::default(),
+            paths: CompactList::default(),
             generation: 0,
         }
     }
@@ -48,28 +50,26 @@ impl Default for Live {
 impl Live {
     /// What `image` runs, with those of `leases` that its rules still name.
     pub(crate) fn of(image: &SessionImage, mut leases: Vec<UeAddress>) -> Live {
-        let mut addresses = image.ue_addresses.to_vec();
+        let mut addresses = image.ue_addresses.clone();
         if !leases.is_empty() {
             let named = image.rules.ue_ip_prefixes();
             leases.retain(|(_, lease)| named.binary_search(lease).is_ok());
-            addresses.extend(&leases);
+            addresses.extend(leases.iter().copied());
             addresses.sort_unstable();
             addresses.dedup();
         }
-        let mut paths: Vec<GtpuPath> = Vec::new();
+        let mut paths: SmallVec<[GtpuPath; 2]> = SmallVec::new();
         for path in image.block.forwards.iter().filter_map(GtpuPath::of) {
-            // Few, and one for most sessions: no more room than that.
             if let Err(place) = paths.binary_search(&path) {
-                paths.reserve_exact(1);
                 paths.insert(place, path);
             }
         }
         Live {
-            paths: paths.into(),
+            paths: paths.as_slice().into(),
             rules: Arc::clone(&image.rules),
             classifier: image.classifier.clone(),
             tunnels: image.tunnels.as_slice().into(),
-            addresses: addresses.into(),
+            addresses: addresses.as_slice().into(),
             leases: leases.into(),
             generation: image.classification_generation,
         }
@@ -82,9 +82,11 @@ impl Live {
 
     /// The tunnels and UE addresses that these have and `after` has not.
     pub(crate) fn without(&self, after: &Live) -> (Vec<Tunnel>, Vec<UeAddress>) {
-        let tunnels = self.tunnels.iter().filter(|old| !after.tunnels.contains(old));
-        let addresses = self.addresses.iter().filter(|old| !after.addresses.contains(old));
-        (tunnels.copied().collect(), addresses.copied().collect())
+        let (tunnels, addresses) = (after.tunnels.get(), after.addresses.get());
+        let old = self.tunnels.get().into_iter();
+        let tunnels = old.filter(|old| !tunnels.contains(old)).collect();
+        let old = self.addresses.get().into_iter();
+        (tunnels, old.filter(|old| !addresses.contains(old)).collect())
     }
 
     /// The peers' tunnel endpoints that packets are sent to.

@@ -318,6 +318,11 @@ impl Subject {
     }
 
     pub(crate) fn of(session: &Session, pools: &NatPools) -> Option<Self> {
-        Self::new(session, session.live.rules.nat(), &session.live.addresses, pools)
+        Self::new(
+            session,
+            session.live.rules.nat(),
+            &session.live.addresses.get(),
+            pools,
+        )
     }
 }

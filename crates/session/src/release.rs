@@ -126,7 +126,12 @@ pub(crate) fn deleted(
     let (seid, cp, live) = (session.seid, session.cp, std::mem::take(&mut session.live));
     let (association, requests) = (session.association, session.waiting.take());
     context.table.update_remotes(index, &live, &Live::default());
-    let_go(context, now, index, Held::of(&live.tunnels, &live.addresses));
+    let_go(
+        context,
+        now,
+        index,
+        Held::of(&live.tunnels.get(), &live.addresses.get()),
+    );
     forget(context, now, index);
     context.journal.mark(seid);
     let done = Done {
@@ -275,14 +280,14 @@ fn end(session: &mut Session, id: u64, entered: Option<EndCause>) -> Ended {
         Box::new(FinalAccounting::new(
             cause,
             &session.live.rules,
-            &session.live.addresses,
+            &session.live.addresses.get(),
         ))
     };
     let accounting = entered
         .filter(|_| session.accounting.since.get().is_some())
         .map(accounting);
     let live = std::mem::take(&mut session.live);
-    let (mut tunnels, mut addresses) = (live.tunnels.to_vec(), live.addresses.to_vec());
+    let (mut tunnels, mut addresses) = (live.tunnels.get().into_vec(), live.addresses.get().into_vec());
     if let State::Changing(change) = &mut session.state {
         let ended = change.ended.take();
         session.carry_counts(&ended.unwrap_or_default());

@@ -129,10 +129,11 @@ impl Resources {
             created,
             ..
         } = prepared;
-        for tunnel in claimed.extract_if(.., |tunnel| !live.tunnels.contains(tunnel)) {
+        let (tunnels, held) = (live.tunnels.get(), live.addresses.get());
+        for tunnel in claimed.extract_if(.., |tunnel| !tunnels.contains(tunnel)) {
             self.tunnels.undo(tunnel, index);
         }
-        for address in addresses.extract_if(.., |address| !live.addresses.contains(address)) {
+        for address in addresses.extract_if(.., |address| !held.contains(address)) {
             self.addresses.release(address, index);
         }
         created.retain(|(_, chosen)| live.rules.f_teids().any(|used| used == *chosen));

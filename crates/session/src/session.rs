@@ -4,6 +4,7 @@ use flow::{Bucket, Nanos, Reached, SessionIndex, UrrCount, WorkerId};
 use rules::boxed_option::BoxedOption;
 use rules::image::{PacketsLeft, UsageSnapshot};
 use rules::model::{SessionRules, UrrId};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use usage::{Counted, UrrCheckpoint, UsageAccounts, UsageReport, UsageTriggers};
 
@@ -348,13 +349,13 @@ impl<'a> SessionView<'a> {
     }
 
     /// The tunnels that lead to it.
-    pub fn tunnels(&self) -> &'a [Tunnel] {
-        &self.session.live.tunnels
+    pub fn tunnels(&self) -> SmallVec<[Tunnel; 2]> {
+        self.session.live.tunnels.get()
     }
 
     /// The UE addresses that plain packets reach it by.
-    pub fn ue_addresses(&self) -> &'a [UeAddress] {
-        &self.session.live.addresses
+    pub fn ue_addresses(&self) -> SmallVec<[UeAddress; 2]> {
+        self.session.live.addresses.get()
     }
 
     /// The checkpoints of its URRs, with what the worker's slots count now. `None` while two workers have the session.

@@ -51,8 +51,8 @@ impl Sessions {
         let is_live = !session.live.rules.pdrs().is_empty() || session.accounting.since.get().is_some();
         let kept = || KeptSession {
             record: record(),
-            tunnels: session.live.tunnels.to_vec(),
-            addresses: session.live.addresses.to_vec(),
+            tunnels: session.live.tunnels.get().into_vec(),
+            addresses: session.live.addresses.get().into_vec(),
         };
         is_live.then(|| (session.association, kept()))
     }

@@ -240,9 +240,9 @@ impl SessionTable {
         let session = self.slots.get_mut(index.index())?.as_deref_mut()?;
         let from = std::mem::replace(&mut session.association, to);
         let cp = session.cp;
-        for path in &session.live.paths {
-            self.paths.add(to, *path);
-            self.paths.remove(from, *path);
+        for path in session.live.paths.get() {
+            self.paths.add(to, path);
+            self.paths.remove(from, path);
         }
         self.forget_owner((from, cp), index);
         self.enter_owner((to, cp), index);
@@ -289,14 +289,12 @@ impl SessionTable {
         let Some(association) = self.get(index).map(|session| session.association) else {
             return;
         };
-        after
-            .paths
-            .iter()
-            .for_each(|path| self.paths.add(association, *path));
-        before
-            .paths
-            .iter()
-            .for_each(|path| self.paths.remove(association, *path));
+        for path in after.paths.get() {
+            self.paths.add(association, path);
+        }
+        for path in before.paths.get() {
+            self.paths.remove(association, path);
+        }
     }
 
     /// A session of the association is removed; a worker has yet to confirm it.

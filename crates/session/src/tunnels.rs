@@ -13,11 +13,24 @@ use flow::{Bucket, LocalId, Nanos, SessionIndex};
 use packet::Teid;
 
 use crate::bucket_order::in_bucket_order;
+use crate::compact_list::Compact;
 use crate::keyed_map::{Keyed, keyed};
 use crate::random::Random;
 
 /// A tunnel endpoint: a local address and a TEID at it.
 pub type Tunnel = (LocalId, Teid);
+
+impl Compact for Tunnel {
+    type Short = Tunnel;
+
+    fn shortened(&self) -> Option<Tunnel> {
+        Some(*self)
+    }
+
+    fn of_short(short: Tunnel) -> Tunnel {
+        short
+    }
+}
 
 /// Tries before a draw gives up. A bucket has 2^23 TEIDs, so this fails only when nearly all are in use.
 const DRAWS: usize = 64;

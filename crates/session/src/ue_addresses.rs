@@ -11,12 +11,32 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::compact_list::Compact;
 use crate::pools::{Pool, PoolId, PoolRange};
 use crate::random::Random;
 use crate::slice_workers::{AllowedBuckets, BucketSet};
 
 /// A UE's address in its address space.
 pub type UeAddress = (VrfId, IpPrefix);
+
+impl Compact for UeAddress {
+    /// The length of the prefix behind its address.
+    type Short = (VrfId, Ipv4Addr, u8);
+
+    fn shortened(&self) -> Option<(VrfId, Ipv4Addr, u8)> {
+        let (vrf, prefix) = *self;
+        match prefix.address() {
+            IpAddr::V4(address) => Some((vrf, address, prefix.len())),
+            IpAddr::V6(_) => None,
+        }
+    }
+
+    fn of_short((vrf, address, len): (VrfId, Ipv4Addr, u8)) -> UeAddress {
+        // The length came from a prefix.
+        let prefix = IpPrefix::new(address.into(), len);
+        (vrf, prefix.unwrap_or(IpPrefix::host(address.into())))
+    }
+}
 
 /// Tries at a free address in the wanted bucket. One in 512 is in it, so that fewer than one draw in 2,900 fails for
 /// want of tries; addresses in other buckets are found by a worker selection exception.

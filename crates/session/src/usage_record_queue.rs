@@ -38,7 +38,7 @@ impl Subject {
     fn live(session: &Session) -> Subject {
         Subject {
             rules: Arc::clone(&session.live.rules),
-            ue_addresses: session.live.addresses.as_ref().into(),
+            ue_addresses: session.live.addresses.get().as_slice().into(),
         }
     }
 
@@ -205,7 +205,7 @@ impl UsageRecordQueue {
     /// Enters the end of a session whose last usage is entered.
     pub(crate) fn enter_end(&mut self, now: Nanos, session: &mut Session, cause: EndCause) {
         if self.is_enabled {
-            let accounting = FinalAccounting::new(cause, &session.live.rules, &session.live.addresses);
+            let accounting = FinalAccounting::new(cause, &session.live.rules, &session.live.addresses.get());
             self.enter_last(now, session, &accounting, &[]);
         }
     }
@@ -218,8 +218,8 @@ impl UsageRecordQueue {
         counted: &[(UrrId, UrrCount)],
     ) {
         if self.is_enabled {
-            let (rules, addresses) = (&session.live.rules, &session.live.addresses);
-            let accounting = FinalAccounting::new(EndCause::Superseded, rules, addresses);
+            let (rules, addresses) = (&session.live.rules, session.live.addresses.get());
+            let accounting = FinalAccounting::new(EndCause::Superseded, rules, &addresses);
             let reports = last_reports(session, now, &accounting.rules, counted);
             self.enter_last(now, session, &accounting, &reports);
         }

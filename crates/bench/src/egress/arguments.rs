@@ -2,11 +2,14 @@
 
 use clap::Args;
 
+/// Queues of the model, two for each session.
+pub const QUEUES: u32 = 131_072;
+
 /// Sizes of a run of `sluice bench egress`.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
     /// Queues, two for each UE: a power of two.
-    #[arg(long, default_value_t = 131_072, value_parser = clap::value_parser!(u32).range(1_024..=131_072))]
+    #[arg(long, default_value_t = QUEUES, value_parser = clap::value_parser!(u32).range(1_024..=131_072))]
     pub queues: u32,
     /// Pairs of runs beside rte_sched, and of a worker with queues and one without.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=101))]

@@ -25,11 +25,15 @@ use dpdk::Eal;
 
 use super::error::BenchError;
 use super::progress::Progress;
-pub use arguments::Arguments;
+pub use arguments::{Arguments, QUEUES};
+pub use in_worker::{frames, queues};
 pub use lines::{lines, rows};
 use load::Shape;
 pub use outcome::{Beside, Cost, Egress, InWorker, Rates, Waits, WorkerCost};
 pub use target::targets;
+
+/// Sessions of the model.
+pub const SESSIONS: u32 = QUEUES / 2;
 
 /// Measures it.
 ///

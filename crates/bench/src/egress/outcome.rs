@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::super::clock::Spread;
+use super::super::clock::{Passed, Spread};
+use super::super::frame::MeanFrames;
 
 /// What a packet costs at one point of the sweeps: it is queued, and taken again.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -85,8 +86,12 @@ pub struct WorkerCost {
     pub lost: u64,
     /// Packets held at the end.
     pub held: u64,
+    /// Rounds that count, of all runs.
+    pub kept_rounds: usize,
     /// Rounds left out because the thread lost its core.
     pub disturbed: usize,
+    /// The thread's time over all pairs.
+    pub passed: Passed,
 }
 
 /// A worker with queues, and one without.
@@ -94,6 +99,8 @@ pub struct WorkerCost {
 pub struct InWorker {
     /// Sessions, with two queues each.
     pub sessions: u32,
+    /// The frames that the workers receive.
+    pub frames: MeanFrames,
     /// By load.
     pub costs: Vec<WorkerCost>,
     /// Rates of sessions that always have packets.

@@ -3,9 +3,7 @@
 use super::super::targets::{SMALL, Target};
 use super::arguments::FEWEST;
 use super::outcome::Egress;
-
-/// Queues that the targets ask for.
-const QUEUES: u32 = 131_072;
+use super::{QUEUES, SESSIONS};
 
 /// The targets.
 #[must_use]
@@ -43,7 +41,7 @@ pub fn targets(results: &Egress) -> Vec<Target> {
             "%",
             1.0,
         )
-        .but_if(results.rates.ues < QUEUES / 2, SMALL),
+        .but_if(results.rates.ues < SESSIONS, SMALL),
         Target::at_most(
             "T9.loss",
             "packets of conforming traffic that are lost",
@@ -85,7 +83,7 @@ fn of_worker(results: &Egress) -> [Target; 3] {
     let found = &results.in_worker;
     let at_full = found.costs.iter().find(|of| (of.load - 1.0).abs() < 1e-9);
     let lost = found.costs.iter().map(|of| of.lost).sum::<u64>();
-    let is_small = found.sessions < QUEUES / 2;
+    let is_small = found.sessions < SESSIONS;
     let whole = Target::at_most(
         "T9.whole",
         "a packet of 1,024 octets at 40 Gbit/s on its whole way through a worker with queues",

@@ -2,14 +2,19 @@
 
 use clap::Args;
 
+/// Sessions of the model.
+pub const SESSIONS: u32 = 600_000;
+/// Those with traffic.
+pub(super) const ACTIVE: u32 = 6_000;
+
 /// Sizes of a run of `sluice bench inspection`.
 #[derive(Args, Clone, Debug)]
 pub struct Arguments {
     /// PDU sessions.
-    #[arg(long, default_value_t = 600_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, default_value_t = SESSIONS, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub sessions: u32,
     /// Those with traffic.
-    #[arg(long, default_value_t = 6_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = ACTIVE, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub active: u32,
     /// Pairs of runs of each comparison, with rules and without.
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=101))]

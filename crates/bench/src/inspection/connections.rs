@@ -2,17 +2,19 @@
 //! another.
 
 use std::collections::VecDeque;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use flow::{Direction, PortId, WorkerId, cycles};
 use worker::{Batch, Io};
 
 use super::super::feed::{BUFFERS, Buf};
+use super::super::frame::MeanFrames;
 use super::super::rules::Identity;
 use super::frames::{Frames, Kind, Step, step};
 
 /// Connections at the same time of each active session.
-const OF_A_SESSION: u32 = 4;
+pub const OF_A_SESSION: u32 = 4;
 /// Frames of each direction that are made ahead.
 const WINDOW: usize = 256;
 
@@ -56,6 +58,24 @@ pub struct Mix {
 }
 
 impl Mix {
+    /// Mean frames of all its connections.
+    pub fn frames(self) -> MeanFrames {
+        let (mut frames, mut packets, mut octets) = (Frames::new(), [0; 2], [0; 2]);
+        let identity = Identity {
+            ue: Ipv4Addr::UNSPECIFIED,
+            teid: 0,
+        };
+        let place = (0, identity);
+        for kind in (0..100).map(|number| self.kind(number)) {
+            for step in (0..step::COUNT).map(|made| Step::of(kind, made)) {
+                let side = step.direction() as usize;
+                packets[side] += 1;
+                octets[side] += frames.make(step, place, 0, 1_024).octets as u64;
+            }
+        }
+        MeanFrames::of(packets, octets)
+    }
+
     fn kind(self, number: u32) -> Kind {
         match number % 100 {
             place if place < self.tls => Kind::Tls,
@@ -234,5 +254,49 @@ impl Io for Connections {
         let before = self.free.len();
         self.free.extend(out.drain());
         self.counts.freed += (self.free.len() - before) as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::PacketBuf;
+
+    use super::super::super::settings::WorkerOf;
+    use super::super::super::world::identities;
+    use super::*;
+
+    /// The frames of a figure are those that the port gives.
+    #[test]
+    fn the_mean_frames_of_a_mix_are_those_that_come() {
+        let mix = Mix {
+            tls: 70,
+            http: 15,
+            to_proxy: 0,
+        };
+        let all = identities(100, WorkerOf { id: 0, workers: 1 }).unwrap();
+        let mut port = Connections::new(all, 100, 1_000, mix);
+        port.open();
+        let (mut packets, mut octets) = ([0; 2], [0; 2]);
+        while port.counts().connections < 4_000 {
+            for side in [0, 1] {
+                let mut batch = Batch::new();
+                port.rx(PortId(side), &mut batch);
+                for buf in batch.iter() {
+                    packets[usize::from(side)] += 1;
+                    octets[usize::from(side)] += buf.len() as u64;
+                }
+                port.free(&mut batch);
+            }
+        }
+        let (found, said) = (MeanFrames::of(packets, octets), mix.frames());
+        assert!(
+            (found.uplink_share - said.uplink_share).abs() < 0.005,
+            "{found:?} {said:?}"
+        );
+        for side in [0, 1] {
+            let ratio = found.octets[side] / said.octets[side];
+            assert!((ratio - 1.0).abs() < 0.01, "{found:?} {said:?}");
+        }
+        assert!((said.mean() - 683.0).abs() < 1.0, "{said:?}");
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! 6,000 active sessions have four connections each at a time. Of a hundred connections 70 are TLS, 15 are HTTP/1 with
 //! three requests for one host, 15 are UDP without a host. A packet of the server's has 1,340 octets, one of the
-//! client's 40 and its payload; a mean of 690.
+//! client's 40 and its payload; one of UDP has 690. Frames have a mean of 683 octets.
 
 mod arguments;
 mod connections;
@@ -20,10 +20,12 @@ use std::collections::BTreeMap;
 use packet::DropReason;
 use worker::Stats;
 
-use super::clock::Spread;
+use super::clock::{Moment, Spread};
 use super::error::BenchError;
+use super::frame::MeanFrames;
 use super::progress::Progress;
-pub use arguments::Arguments;
+use arguments::ACTIVE;
+pub use arguments::{Arguments, SESSIONS};
 use connections::Mix;
 pub use lines::lines;
 pub use outcome::{Compared, Inspected};
@@ -31,7 +33,10 @@ use rules::{Added, Size};
 use side::{Base, Side};
 pub use target::targets;
 
-/// The comparisons that T6 asks for.
+/// What flow entries of the comparisons that T6 asks for are of where no rule asks for more.
+pub const BASES: [&str; 2] = ["an entry for each tunnel", "an entry for each 5-tuple"];
+/// The comparisons that T6 asks for, by base.
+pub const COMPARISONS: [&str; 2] = [OF_TUNNEL, OF_TUPLE];
 const OF_TUNNEL: &str = "model Z against an entry for each tunnel";
 const OF_TUPLE: &str = "model Z against an entry for each 5-tuple";
 
@@ -59,6 +64,21 @@ const SOLICITED: Size = Size {
     is_solicited: true,
     ..LIST
 };
+
+/// Flows of this number of sessions with traffic at a time: two of each connection.
+#[must_use]
+pub const fn flows(active: u32) -> u32 {
+    2 * connections::OF_A_SESSION * active
+}
+
+/// Flows of the model at a time.
+pub const FLOWS: u32 = flows(ACTIVE);
+
+/// Frames of the model's mix.
+#[must_use]
+pub fn frames() -> MeanFrames {
+    MIX.frames()
+}
 
 /// Measures it.
 ///
@@ -132,17 +152,24 @@ fn compare(
     let mut without = Side::new(arguments, (mix, hosts), &Added::Nothing, base)?;
     let (mut on, mut off) = (Vec::new(), Vec::new());
     let before = (with.stats(), with.counts());
+    let (begin, mut rounds) = (Moment::now(), [0; 2]);
     progress.begin("pairs", arguments.pairs.into());
     for pair in 0..arguments.pairs {
         progress.at(pair.into());
-        if pair % 2 == 0 {
-            on.push(with.run(arguments.seconds));
-            off.push(without.run(arguments.seconds));
+        let runs = if pair % 2 == 0 {
+            [with.run(arguments.seconds), without.run(arguments.seconds)]
         } else {
-            off.push(without.run(arguments.seconds));
-            on.push(with.run(arguments.seconds));
+            let without = without.run(arguments.seconds);
+            [with.run(arguments.seconds), without]
+        };
+        for run in &runs {
+            rounds[0] += run.kept_rounds;
+            rounds[1] += run.disturbed;
         }
+        on.push(runs[0].nanos);
+        off.push(runs[1].nanos);
     }
+    let passed = begin.elapsed();
     let kept = on.iter().zip(&off).map(|(on, off)| off / on.max(0.001)).collect();
     let (stats, counts) = (with.stats(), with.counts());
     let connections = (counts.connections - before.1.connections) as f64;
@@ -153,6 +180,10 @@ fn compare(
     Ok(Compared {
         name: name.into(),
         rules: [size.hosts, size.prefixes],
+        frames: mix.frames(),
+        kept_rounds: rounds[0],
+        disturbed: rounds[1],
+        passed,
         kept: Spread::of(kept),
         with: Spread::of(on),
         without: Spread::of(off),

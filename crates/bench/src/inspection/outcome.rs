@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::super::clock::Spread;
+use super::super::clock::{Passed, Spread};
+use super::super::frame::MeanFrames;
 
 /// One comparison: the same packets with rules, and without.
 #[derive(Clone, Debug, Serialize)]
@@ -13,6 +14,8 @@ pub struct Compared {
     pub name: String,
     /// Hosts and prefixes in the rules.
     pub rules: [u32; 2],
+    /// The frames of its connections.
+    pub frames: MeanFrames,
     /// Nanoseconds a packet with rules, of the pairs.
     pub with: Spread,
     /// Without.
@@ -25,6 +28,12 @@ pub struct Compared {
     pub inspected_percent: f64,
     /// Packets that were dropped, with rules, by reason.
     pub drops: BTreeMap<&'static str, u64>,
+    /// Rounds that count, of all runs.
+    pub kept_rounds: usize,
+    /// Rounds left out because the thread lost its core.
+    pub disturbed: usize,
+    /// The thread's time over all pairs.
+    pub passed: Passed,
 }
 
 /// All comparisons.

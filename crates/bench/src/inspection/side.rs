@@ -35,6 +35,17 @@ pub enum Base {
     Tuple,
 }
 
+/// One run.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// Nanoseconds a packet of the median round, less the time of making frames.
+    pub nanos: f64,
+    /// Rounds that count.
+    pub kept_rounds: usize,
+    /// Rounds left out because the thread lost its core.
+    pub disturbed: usize,
+}
+
 /// A worker.
 pub struct Side {
     worker: Worker<Connections>,
@@ -114,15 +125,20 @@ impl Side {
         Nanos(self.start.elapsed().as_nanos() as u64)
     }
 
-    /// Runs for a time: nanoseconds a packet of the median round, less the time of making frames.
-    pub fn run(&mut self, seconds: f64) -> f64 {
+    /// Runs for a time.
+    pub fn run(&mut self, seconds: f64) -> Run {
         let done = deadline(seconds);
         let (mut rounds, mut presence) = (Rounds::default(), Presence::new());
         while !done() {
             let nanos = self.round();
             rounds.add(nanos, presence.was_kept());
         }
-        rounds.spread().median
+        let (disturbed, spread) = (rounds.left_out(), rounds.spread());
+        Run {
+            nanos: spread.median,
+            kept_rounds: spread.count,
+            disturbed,
+        }
     }
 
     fn round(&mut self) -> f64 {

@@ -2,10 +2,7 @@
 
 use super::super::targets::{SMALL, Target};
 use super::outcome::Inspected;
-use super::{OF_TUNNEL, OF_TUPLE};
-
-/// Sessions that T6 asks for.
-const SESSIONS: u32 = 600_000;
+use super::{OF_TUNNEL, OF_TUPLE, SESSIONS};
 
 /// The targets; none where a comparison for them was left out.
 #[must_use]

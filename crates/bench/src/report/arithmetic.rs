@@ -17,7 +17,9 @@ pub struct Derived {
 }
 
 impl Derived {
-    fn new(value: f64, unit: &'static str, formula: String) -> Self {
+    /// A number and how it was computed.
+    #[must_use]
+    pub const fn new(value: f64, unit: &'static str, formula: String) -> Self {
         Self { value, unit, formula }
     }
 
@@ -42,7 +44,7 @@ const fn formula(name: &'static str, formula: &'static str) -> Formula {
 }
 
 /// All formulas of a report, in the order in which they build on each other.
-pub const FORMULAS: [Formula; 12] = [
+pub const FORMULAS: [Formula; 14] = [
     formula(
         "octets",
         "uplink share x uplink frame + downlink share x downlink frame + frame overhead",
@@ -50,6 +52,14 @@ pub const FORMULAS: [Formula; 12] = [
     formula("ns with driver", "ns/packet measured + driver"),
     formula("Mpps per core", "1,000 / ns with driver x scaling"),
     formula("Gbit/s per core", "Mpps per core x octets x 8 / 1,000"),
+    formula(
+        "cores for a card's Gbit/s",
+        "published Gbit/s of a card / Gbit/s per core, without headroom, not rounded",
+    ),
+    formula(
+        "share kept with driver",
+        "(ns/packet without rules + driver) / (ns/packet with rules + driver)",
+    ),
     formula("planned Gbit/s per core", "Gbit/s per core x (1 - headroom)"),
     formula(
         "Gbit/s per server",

@@ -29,7 +29,7 @@ pub struct Report {
     /// The assumptions.
     pub assumptions: Assumptions,
     /// The formulas in words.
-    pub formulas: [Formula; 12],
+    pub formulas: [Formula; 14],
     /// Where the published figures are explained.
     pub published_source: &'static str,
     /// The traffic models.

@@ -94,6 +94,7 @@ impl Disturbance {
         let number = |name: &str| fields.get(name).and_then(Value::as_u64);
         // Intervals of a trial have `disturbed`, too, and no rounds.
         let counted = fields.get("round").and_then(|round| round.get("count")?.as_u64());
+        let counted = counted.or_else(|| number("kept_rounds"));
         if let Some((disturbed, counted)) = number("disturbed").zip(counted) {
             self.disturbed_rounds += disturbed;
             self.rounds += counted + disturbed;

@@ -110,6 +110,18 @@ impl<'a> Field<'a> {
         number.ok_or_else(|| self.fault("a number above 0"))
     }
 
+    /// A number from `least` to `greatest`.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn between(&self, least: f64, greatest: f64) -> Result<f64, InputError> {
+        let number = self
+            .value
+            .as_f64()
+            .filter(|number| (least..=greatest).contains(number));
+        number.ok_or_else(|| self.fault(&format!("a number from {least} to {greatest}")))
+    }
+
     /// A whole number from 0.
     ///
     /// # Errors
@@ -118,6 +130,16 @@ impl<'a> Field<'a> {
         self.value
             .as_u64()
             .ok_or_else(|| self.fault("a whole number from 0"))
+    }
+
+    /// Whole numbers by name.
+    ///
+    /// # Errors
+    /// When it is no object, or one is no whole number.
+    pub fn counts(&self) -> Result<Vec<(&'a str, u64)>, InputError> {
+        let fields = self.value.as_object().ok_or_else(|| self.fault("an object"))?;
+        let of = |name: &'a String| Ok((name.as_str(), self.get(name)?.count()?));
+        fields.keys().map(of).collect()
     }
 
     /// A text.
@@ -150,6 +172,17 @@ impl<'a> Field<'a> {
             fault: format!("{shown}: must be {wanted}"),
         }
     }
+}
+
+/// What `read` makes of each field.
+///
+/// # Errors
+/// The first one of `read`.
+pub fn all<T>(
+    fields: &[Field<'_>],
+    read: impl Fn(&Field<'_>) -> Result<T, InputError>,
+) -> Result<Vec<T>, InputError> {
+    fields.iter().map(read).collect()
 }
 
 #[cfg(test)]

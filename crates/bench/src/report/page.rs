@@ -7,8 +7,9 @@ use super::super::html::frame::{document, pair, section, table};
 use super::super::published::{self, Traffic};
 use super::arithmetic::Derived;
 use super::contents::Report;
-use super::models::{ModelReport, PointReport};
+use super::models::ModelReport;
 use super::tables::{Table, tables};
+use super::wanted::PointReport;
 
 /// The page of a report.
 ///
@@ -118,6 +119,8 @@ fn of_point(point: &PointReport) -> Option<String> {
     rows.extend(derived.named().into_iter().map(|(name, of)| row(name, of)));
     let ratios = point.of_published.iter().flatten();
     rows.extend(ratios.map(|of| row("of published".into(), of)));
+    let cores = point.cores_for_card.iter().flatten();
+    rows.extend(cores.map(|of| row("cores for a card's Gbit/s".into(), of)));
     let file = point.file.as_deref().unwrap_or_default();
     Some(format!(
         "<details><summary>{}, from {}</summary><div class=\"wide\">{}</div></details>",

@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::disturbance::Disturbance;
-use super::input::{Field, InputError};
+use super::input::{Field, InputError, all};
+use super::measured::{MeasuredKept, MeasuredPoint, kept, points};
 
 /// The machine of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,30 +33,6 @@ impl MeasuredMachine {
             self.cpu, self.cores, self.kernel
         )
     }
-}
-
-/// A point of a self-fed worker.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MeasuredPoint {
-    /// Its name in the run.
-    pub name: String,
-    /// Flows and sessions, which are fewer than the model's in a quick look.
-    pub flows: u64,
-    /// Sessions.
-    pub sessions: u64,
-    /// Nanoseconds of processor time a packet, the port subtracted: the median run.
-    pub nanos: f64,
-    /// That of the fastest run.
-    pub least_nanos: f64,
-    /// That of the slowest.
-    pub greatest_nanos: f64,
-    /// Multiple of the sketch floor.
-    pub sketch_ratio: Option<f64>,
-    /// Multiple of the line-budget floor.
-    pub line_budget_ratio: Option<f64>,
-    /// What makes the figure void.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub void: Option<String>,
 }
 
 /// The floors of one size, nanoseconds a packet.
@@ -143,6 +120,9 @@ pub struct ResultFile {
     /// The points of workers.
     #[serde(skip)]
     pub points: Vec<MeasuredPoint>,
+    /// What model Z keeps of its rate with rules.
+    #[serde(skip)]
+    pub kept: Vec<MeasuredKept>,
 }
 
 impl ResultFile {
@@ -193,6 +173,7 @@ impl ResultFile {
             scaling: scaling(&root.list("scaling")?)?,
             targets: targets(&root.list("targets")?)?,
             points: points(&root)?,
+            kept: kept(&root)?,
         })
     }
 
@@ -208,13 +189,12 @@ impl ResultFile {
     pub fn point(&self, name: &str) -> Option<&MeasuredPoint> {
         self.points.iter().find(|point| point.name == name)
     }
-}
 
-fn all<T>(
-    fields: &[Field<'_>],
-    read: impl Fn(&Field<'_>) -> Result<T, InputError>,
-) -> Result<Vec<T>, InputError> {
-    fields.iter().map(read).collect()
+    /// What model Z keeps of its rate against this base.
+    #[must_use]
+    pub fn kept(&self, base: &str) -> Option<&MeasuredKept> {
+        self.kept.iter().find(|kept| kept.base == base)
+    }
 }
 
 fn machine_of(machine: &Field<'_>) -> Result<MeasuredMachine, InputError> {
@@ -280,46 +260,4 @@ fn target(field: &Field<'_>) -> Result<MeasuredTarget, InputError> {
         met: field.get("met")?.flag()?,
         but: all(&field.list("but")?, |but| but.text())?,
     })
-}
-
-/// Those of targets, of the sweep of sizes, and of the models with QER and URR and without.
-fn points(root: &Field<'_>) -> Result<Vec<MeasuredPoint>, InputError> {
-    let mut found = all(&root.list("throughput")?, point)?;
-    if let Some(sweeps) = root.find("sweeps") {
-        found.extend(all(&sweeps.list("sizes")?, point)?);
-    }
-    for cost in root.list("policies")? {
-        found.push(point(&cost.get("with")?)?);
-        found.push(point(&cost.get("without")?)?);
-    }
-    Ok(found)
-}
-
-fn point(field: &Field<'_>) -> Result<MeasuredPoint, InputError> {
-    let net = field.get("net_nanos")?;
-    let ratio = |name: &str| field.find(name).map(|ratio| ratio.positive()).transpose();
-    Ok(MeasuredPoint {
-        name: field.get("name")?.text()?,
-        flows: field.get("flows")?.count()?,
-        sessions: field.get("sessions")?.count()?,
-        nanos: net.get("median")?.positive()?,
-        least_nanos: net.get("min")?.number()?,
-        greatest_nanos: net.get("max")?.number()?,
-        sketch_ratio: ratio("sketch_ratio")?,
-        line_budget_ratio: ratio("line_budget_ratio")?,
-        void: void(field)?,
-    })
-}
-
-/// Why a point is void: counts that do not add up, samples that are not the interpreter's.
-fn void(field: &Field<'_>) -> Result<Option<String>, InputError> {
-    if !field.get("sums_hold")?.flag()? {
-        return Ok(Some("packets in are not packets out and dropped".into()));
-    }
-    let checked = field.get("checked")?;
-    let mut faults = 0;
-    for name in ["different", "dropped", "held"] {
-        faults += checked.get(name)?.count()?;
-    }
-    Ok((faults > 0).then(|| format!("{faults} of the samples are not what the interpreter says")))
 }

@@ -1,11 +1,14 @@
 //! A report as tables of text, for a terminal and for a page alike.
 
-use super::super::published::Traffic;
+use super::super::published::{Forwarders, Traffic};
 use super::arithmetic::{Bound, Derived};
 use super::contents::Report;
 use super::digits::digits;
-use super::models::{ModelReport, PointReport, PublishedReport};
+use super::kept::KeptReport;
+use super::models::ModelReport;
+use super::published_report::PublishedReport;
 use super::result_file::{MeasuredTarget, ResultFile};
+use super::wanted::PointReport;
 
 /// A table with a title.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +39,7 @@ impl Table {
 pub fn tables(report: &Report) -> Vec<Table> {
     vec![
         per_core(report),
+        shares(report),
         throughputs(report),
         per_server(report),
         assumptions(report),
@@ -83,18 +87,21 @@ fn per_core(report: &Report) -> Table {
     let note = "Published systems have their NICs; a core, thread or vCPU of theirs is another than ours. Sluice: one \
                 self-fed worker, no NIC; \"with driver\" is that with the assumed driver and scaling. A ratio is that \
                 over the published figures above it, in their order, and of the measured figure where a published one \
-                has no I/O.";
+                has no I/O. A card has no rate of cores: beside the cores of its host are those of workers that carry \
+                its Gbit/s.";
     Table::new("Beside published figures, per core", note, &PER_CORE, rows)
 }
 
-const PER_CORE: [&str; 8] = [
+const PER_CORE: [&str; 10] = [
     "model: figure",
     "octets",
     "ns/packet",
     "x sketch floor",
     "Mpps/core",
     "with driver",
+    "Gbit/s/core",
     "of published",
+    "cores for card",
     "notes",
 ];
 
@@ -120,18 +127,18 @@ fn published_row(published: &PublishedReport) -> Vec<String> {
         NONE.into(),
         text(published.mpps_per_core.as_ref()),
         NONE.into(),
+        text(published.gbps_per_core.as_ref()),
         NONE.into(),
+        match figure.forwarders {
+            Forwarders::Card(Some(cores)) => format!("{} of its host", digits(cores)),
+            _ => NONE.into(),
+        },
         notes.join(", "),
     ]
 }
 
 fn point_row(model: &ModelReport, point: &PointReport) -> Vec<String> {
     let measured = point.measured.as_ref();
-    let ratios: Vec<String> = point
-        .of_published
-        .iter()
-        .map(|ratio| text(ratio.as_ref()))
-        .collect();
     vec![
         ours(model.traffic, point),
         point.octets.text(),
@@ -139,9 +146,57 @@ fn point_row(model: &ModelReport, point: &PointReport) -> Vec<String> {
         number(measured.and_then(|point| point.sketch_ratio)),
         number(measured.map(|point| 1e3 / point.nanos)),
         text(point.derived.as_ref().map(|derived| &derived.mpps_per_core)),
-        ratios.join(", "),
+        text(point.derived.as_ref().map(|derived| &derived.gbps_per_core)),
+        numbers(&point.of_published),
+        numbers(&point.cores_for_card),
         point.notes.join("; "),
     ]
+}
+
+/// In the order of the published figures; one sign where there is none.
+fn numbers(of: &[Option<Derived>]) -> String {
+    if of.iter().all(Option::is_none) {
+        return NONE.into();
+    }
+    let all: Vec<String> = of.iter().map(|one| text(one.as_ref())).collect();
+    all.join(", ")
+}
+
+fn shares(report: &Report) -> Table {
+    let row = |(model, one): (&ModelReport, &KeptReport)| {
+        let ratios: Vec<String> = one.of_published.iter().map(Derived::text).collect();
+        let sluice = if one.file.is_some() { "Sluice, " } else { "" };
+        vec![
+            format!("{}: {sluice}{}", model.traffic.label(), one.what),
+            one.kept.text(),
+            one.kept.formula.clone(),
+            text(one.with_driver.as_ref()),
+            if ratios.is_empty() {
+                NONE.into()
+            } else {
+                ratios.join(", ")
+            },
+            one.file.clone().unwrap_or_else(|| "published".into()),
+        ]
+    };
+    let models = report.models.iter();
+    let rows = models
+        .flat_map(|model| std::iter::repeat(model).zip(&model.kept))
+        .map(row);
+    Table::new(
+        "Share of the rate kept with inspection and billing",
+        "The rate with rules over that without. Sluice: of pairs of runs; \"with driver\" has the assumed driver on both \
+         sides, as the published systems have theirs, and is what the ratio is of.",
+        &[
+            "model: figure",
+            "kept",
+            "from",
+            "with driver",
+            "of published",
+            "file",
+        ],
+        rows.collect(),
+    )
 }
 
 fn ours(traffic: Traffic, point: &PointReport) -> String {
@@ -184,25 +239,19 @@ fn throughputs(report: &Report) -> Table {
 }
 
 fn published_cores(published: &PublishedReport) -> Vec<String> {
-    let mut row = vec![
-        format!(
-            "{}: {}",
-            published.figure.traffic.label(),
-            published.figure.system
-        ),
-        text(published.gbps_per_core.as_ref()),
-    ];
+    let figure = &published.figure;
+    let comma = if figure.condition.is_empty() { "" } else { ", " };
+    let name = format!(
+        "{}: {}{comma}{}",
+        figure.traffic.label(),
+        figure.system,
+        figure.condition
+    );
+    let mut row = vec![name, text(published.gbps_per_core.as_ref())];
     for cores in &published.cores {
         row.extend([cores.text(), NONE.into(), NONE.into(), NONE.into()]);
     }
-    row.push(
-        if published.figure.has_io {
-            "included"
-        } else {
-            NOT_MEASURED
-        }
-        .into(),
-    );
+    row.push(if figure.has_io { "included" } else { NOT_MEASURED }.into());
     row
 }
 

@@ -75,8 +75,8 @@ pub(super) fn date(control: &Control, moment: Moment) -> String {
 
 /// What plain packets reach the UE by: its addresses, prefixes and the networks behind it.
 pub(super) fn addresses(session: &SessionView<'_>) -> Vec<String> {
-    let prefixes = session.ue_addresses().iter().map(|(_, prefix)| prefix);
-    let unique: BTreeSet<_> = prefixes.copied().chain(session.rules().ue_prefixes()).collect();
+    let prefixes = session.ue_addresses().into_iter().map(|(_, prefix)| prefix);
+    let unique: BTreeSet<_> = prefixes.chain(session.rules().ue_prefixes()).collect();
     unique.iter().map(upf::format::prefix).collect()
 }
 

@@ -4,8 +4,11 @@
 //! [`Builder`] writes the piece, [`View`] reads it; no other module knows the layout:
 //!
 //! ```text
-//! Head, PDRs in the order of matching, tunnels, filters as `sdf` packs them
+//! Head, PDRs in the order of matching, tunnels, filters as `sdf` packs them, padding, masks from the last to the first
 //! ```
+//!
+//! Masks of QFIs, QERs and URRs are there once each: the PDRs of a session have few, and name them by their numbers. So
+//! the piece of four PDRs is one of 256 octets, its reference counts among them.
 
 use std::sync::Arc;
 
@@ -42,24 +45,30 @@ struct Head {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(super) struct Rule {
-    /// Bit n: QFI n. Zero: the PDI has none.
-    pub qfis: u64,
-    qers: u64,
-    urrs: u64,
+    /// The number of the mask of QFIs; that is zero where the PDI has none.
+    qfis: u16,
+    /// Those of the masks of QERs and URRs.
+    qers: u16,
+    urrs: u16,
+    slot: u16,
+    /// Those of a PDI with an F-TEID; of another one the number is the address space, if it has one.
     tunnels: Span,
     /// Empty: the PDI has none.
     pub ue: Span,
     /// Empty: the PDI has none.
     pub filters: Span,
-    vrf: u16,
-    slot: u16,
+    /// The flows of the application, if the PDI names one.
+    pub application: Span,
     interface: u8,
     forward: u8,
     marking: u8,
     flags: u8,
-    /// The flows of the application, if the PDI names one.
-    pub application: Span,
 }
+
+const _: () = assert!(size_of::<Rule>() == 28, "there are very many");
+
+/// Octets of a word.
+const WORD: usize = size_of::<u64>();
 
 const HAS_TUNNELS: u8 = 1;
 const HAS_VRF: u8 = 1 << 1;
@@ -84,7 +93,8 @@ pub(super) struct PackedPdi<'a> {
 }
 
 impl Rule {
-    pub(super) fn new(pdi: &PackedPdi<'_>, tunnels: Span, decision: &Decision) -> Self {
+    /// `masks` are the numbers of those of QFIs, QERs and URRs.
+    fn new(pdi: &PackedPdi<'_>, masks: [u16; 3], tunnels: Span, decision: &Decision) -> Self {
         let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
         let check = match decision.source_check {
             SourceCheck::Anyone => 0,
@@ -92,25 +102,24 @@ impl Rule {
             SourceCheck::UeOrLinkLocal => CHECKS_UE | CHECKS_LINK_LOCAL,
         };
         Self {
-            qfis: pdi.qfis,
-            qers: decision.qers,
-            urrs: decision.urrs,
+            qfis: masks[0],
+            qers: masks[1],
+            urrs: masks[2],
+            slot: decision.pdr,
             tunnels,
             ue: pdi.ue,
             filters: pdi.filters,
-            vrf: pdi.vrf.map_or(0, |vrf| vrf.0),
-            slot: decision.pdr,
+            application: pdi.application.unwrap_or_default(),
             interface: pdi.interface.value(),
             forward: decision.forward,
             marking: decision.marking,
             flags: check
                 | flag(HAS_TUNNELS, pdi.tunnels.is_some())
-                | flag(HAS_VRF, pdi.vrf.is_some())
+                | flag(HAS_VRF, pdi.tunnels.is_none() && pdi.vrf.is_some())
                 | flag(IS_DOWNLINK, decision.direction == Direction::Downlink)
                 | flag(REMOVES_OUTER, decision.removes_outer)
                 | flag(DELETES_PSC, decision.deletes_psc)
                 | flag(HAS_APPLICATION, pdi.application.is_some()),
-            application: pdi.application.unwrap_or_default(),
         }
     }
 
@@ -122,8 +131,14 @@ impl Rule {
         SourceInterface::from_value(self.interface)
     }
 
+    /// The address space of plain packets that it detects; `None`: any. A PDI with an F-TEID detects none.
     pub(super) fn vrf(&self) -> Option<VrfId> {
-        self.has(HAS_VRF).then_some(VrfId(self.vrf))
+        self.has(HAS_VRF).then_some(VrfId(self.tunnels.number()))
+    }
+
+    /// Bit n: QFI n. Zero: the PDI has none.
+    pub(super) fn qfis(&self, view: &View<'_>) -> u64 {
+        view.mask(self.qfis)
     }
 
     /// Whether the PDI names an application.
@@ -153,12 +168,12 @@ impl Rule {
         self.slot
     }
 
-    pub(super) fn decision(&self) -> Decision {
+    pub(super) fn decision(&self, view: &View<'_>) -> Decision {
         Decision {
             pdr: self.slot,
             forward: self.forward,
-            qers: self.qers,
-            urrs: self.urrs,
+            qers: view.mask(self.qers),
+            urrs: view.mask(self.urrs),
             marking: self.marking,
             direction: if self.has(IS_DOWNLINK) {
                 Direction::Downlink
@@ -213,6 +228,8 @@ pub(super) struct Builder {
     own_tunnels: u16,
     has_long_prefix: bool,
     has_nat: bool,
+    /// Each once, in the order of their numbers.
+    masks: SmallVec<[u64; 8]>,
     /// The filters and prefixes.
     pub(super) patterns: PatternBuilder,
 }
@@ -231,18 +248,36 @@ impl Builder {
             tunnels,
             has_long_prefix: has_long_prefix(ue_prefixes),
             has_nat,
+            masks: SmallVec::new(),
             patterns: PatternBuilder::new(ue_prefixes)?,
         })
     }
 
     /// Appends a PDR, in the order of matching. Its tunnels are of those that the session has.
     pub(super) fn add(&mut self, pdi: &PackedPdi<'_>, decision: &Decision) -> Result<(), TooManyPatterns> {
+        let masks = [pdi.qfis, decision.qers, decision.urrs];
+        let [qfis, qers, urrs] = masks.map(|mask| self.mask(mask));
+        let masks = [qfis?, qers?, urrs?];
         let own = |tunnel: &Tunnel| self.tunnels.iter().find(|own| own.tunnel() == *tunnel).copied();
-        let tunnels = pdi.tunnels.unwrap_or_default().iter();
-        let tunnels: SmallVec<[OwnTunnel; 4]> = tunnels.filter_map(own).collect();
-        let tunnels = find_or_append(&mut self.tunnels, &tunnels)?;
-        self.rules.push(Rule::new(pdi, tunnels, decision));
+        let tunnels = match pdi.tunnels {
+            Some(tunnels) => {
+                let tunnels: SmallVec<[OwnTunnel; 4]> = tunnels.iter().filter_map(own).collect();
+                find_or_append(&mut self.tunnels, &tunnels)?
+            }
+            None => Span::without_records(pdi.vrf.map_or(0, |vrf| vrf.0)),
+        };
+        self.rules.push(Rule::new(pdi, masks, tunnels, decision));
         Ok(())
+    }
+
+    /// The number of a mask.
+    fn mask(&mut self, mask: u64) -> Result<u16, TooManyPatterns> {
+        let place = self.masks.iter().position(|own| *own == mask);
+        let place = place.unwrap_or_else(|| {
+            self.masks.push(mask);
+            self.masks.len() - 1
+        });
+        u16::try_from(place).map_err(|_| TooManyPatterns)
     }
 
     /// The packed form.
@@ -256,6 +291,12 @@ impl Builder {
         };
         let patterns_head = self.patterns.head();
         let [first, filters, prefixes, ports] = self.patterns.parts(&patterns_head);
+        let mut masks: SmallVec<[u64; 8]> = SmallVec::from_slice(&self.masks);
+        masks.reverse();
+        let records = size_of_val(self.rules.as_slice()) + size_of_val(self.tunnels.as_slice());
+        let patterns = first.len() + filters.len() + prefixes.len() + ports.len();
+        let octets = size_of::<Head>() + records + patterns;
+        let padding = &[0; WORD][..octets.next_multiple_of(WORD) - octets];
         words_of(&[
             head.as_bytes(),
             self.rules.as_slice().as_bytes(),
@@ -264,6 +305,8 @@ impl Builder {
             filters,
             prefixes,
             ports,
+            padding,
+            masks.as_slice().as_bytes(),
         ])
     }
 }
@@ -271,6 +314,8 @@ impl Builder {
 /// The packed form, to be read.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
+    /// All of it: the masks are at its end.
+    words: &'a [u64],
     /// The PDRs, in the order of matching.
     pub rules: &'a [Rule],
     tunnels: &'a [OwnTunnel],
@@ -285,6 +330,7 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     const EMPTY: Self = Self {
+        words: &[],
         rules: &[],
         tunnels: &[],
         own_tunnels: 0,
@@ -295,15 +341,16 @@ impl<'a> View<'a> {
 
     #[inline]
     pub(super) fn of(words: &'a [u64]) -> Self {
-        Self::read(words.as_bytes()).unwrap_or(Self::EMPTY)
+        Self::read(words).unwrap_or(Self::EMPTY)
     }
 
     #[inline]
-    fn read(octets: &'a [u8]) -> Option<Self> {
-        let (head, rest) = Head::ref_from_prefix(octets).ok()?;
+    fn read(words: &'a [u64]) -> Option<Self> {
+        let (head, rest) = Head::ref_from_prefix(words.as_bytes()).ok()?;
         let (rules, rest) = <[Rule]>::ref_from_prefix_with_elems(rest, head.rules.into()).ok()?;
         let (tunnels, rest) = <[OwnTunnel]>::ref_from_prefix_with_elems(rest, head.tunnels.into()).ok()?;
         Some(Self {
+            words,
             rules,
             tunnels,
             own_tunnels: head.own_tunnels,
@@ -313,8 +360,113 @@ impl<'a> View<'a> {
         })
     }
 
+    /// The mask of this number.
+    #[inline]
+    fn mask(&self, number: u16) -> u64 {
+        let place = self.words.len().checked_sub(1 + usize::from(number));
+        let mask = place.and_then(|place| self.words.get(place));
+        mask.copied().unwrap_or_default()
+    }
+
     /// The session's tunnels, each once.
     pub(super) fn own_tunnels(&self) -> &'a [OwnTunnel] {
         self.tunnels.get(..self.own_tunnels.into()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decision(pdr: u16, qers: u64, urrs: u64) -> Decision {
+        Decision {
+            pdr,
+            forward: pdr as u8,
+            qers,
+            urrs,
+            marking: 3,
+            direction: Direction::Uplink,
+            removes_outer: true,
+            deletes_psc: false,
+            content: ContentId::NONE,
+            source_check: SourceCheck::Ue,
+        }
+    }
+
+    fn pdi(qfis: u64, tunnels: Option<&[Tunnel]>, vrf: Option<VrfId>) -> PackedPdi<'_> {
+        PackedPdi {
+            interface: SourceInterface::Access,
+            tunnels,
+            vrf,
+            qfis,
+            ue: Span::default(),
+            filters: Span::default(),
+            application: None,
+        }
+    }
+
+    const TUNNEL: Tunnel = (LocalId(7), Teid(0x1001));
+
+    fn builder(pdrs: usize) -> Builder {
+        let tunnels = SmallVec::from_slice(&[OwnTunnel::new(TUNNEL, Interfaces::default())]);
+        let ue = IpPrefix::host(std::net::Ipv4Addr::new(10, 45, 0, 2).into());
+        Builder::new((&[ue], false), tunnels, pdrs)
+            .map_err(|_| "too much")
+            .unwrap()
+    }
+
+    #[test]
+    fn masks_come_back_however_many_there_are() {
+        // Odd numbers, too: records of 28 octets, and masks of eight behind them.
+        for pdrs in [1_u16, 2, 3, 5, 301] {
+            let mut builder = builder(pdrs.into());
+            let masks =
+                |pdr: u16| [1, 2, 3].map(|salt| u64::from(pdr % 200 + 1).wrapping_mul(0x9e37_79b9 * salt));
+            for pdr in 0..pdrs {
+                let [qfis, qers, urrs] = masks(pdr);
+                let added = builder.add(&pdi(qfis, Some(&[TUNNEL]), None), &decision(pdr, qers, urrs));
+                assert!(added.is_ok());
+            }
+            let words = builder.pack();
+            let view = View::of(&words);
+            assert_eq!(view.rules.len(), usize::from(pdrs));
+            for (rule, pdr) in view.rules.iter().zip(0..) {
+                let [qfis, qers, urrs] = masks(pdr);
+                assert_eq!(rule.qfis(&view), qfis);
+                assert_eq!(rule.decision(&view), decision(pdr, qers, urrs));
+                assert!(rule.names(TUNNEL, &view) && rule.vrf().is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_space_is_where_tunnels_would_be() {
+        let mut builder = builder(3);
+        for (pdr, vrf) in [(0, Some(VrfId(u16::MAX))), (1, Some(VrfId(0))), (2, None)] {
+            assert!(builder.add(&pdi(0, None, vrf), &decision(pdr, 0, 0)).is_ok());
+        }
+        let words = builder.pack();
+        let view = View::of(&words);
+        let found: Vec<_> = view.rules.iter().map(Rule::vrf).collect();
+        assert_eq!(found, [Some(VrfId(u16::MAX)), Some(VrfId(0)), None]);
+        for rule in view.rules {
+            assert!(rule.matches_tunnel(None, &view) && !rule.names(TUNNEL, &view));
+        }
+    }
+
+    /// Four PDRs of two QoS flows, with a QER and a URR each: with its counts the piece is one of 256 octets.
+    #[test]
+    fn a_usual_session_is_in_four_cache_lines() {
+        let mut builder = builder(4);
+        for (pdr, flow) in [(0, 1), (1, 1), (2, 2), (3, 2)] {
+            let tunnels = (pdr % 2 == 0).then_some(&[TUNNEL][..]);
+            let qfis = if tunnels.is_some() { 1 << flow } else { 0 };
+            let decision = decision(pdr, 1 << (flow - 1), 1 << (flow - 1));
+            assert!(builder.add(&pdi(qfis, tunnels, None), &decision).is_ok());
+        }
+        let filter = crate::sdf::PackedFilter::default();
+        assert!(builder.patterns.filters(&[filter]).is_ok());
+        let counts = 2 * size_of::<usize>();
+        assert!(size_of_val(&*builder.pack()) + counts <= 256);
     }
 }

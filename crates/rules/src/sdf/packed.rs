@@ -37,6 +37,19 @@ pub(crate) struct Span {
 }
 
 impl Span {
+    /// No record. What has a span may keep a number in one without.
+    pub(crate) const fn without_records(number: u16) -> Self {
+        Self {
+            start: number,
+            count: 0,
+        }
+    }
+
+    /// The number of one [without records](Self::without_records).
+    pub(crate) const fn number(self) -> u16 {
+        self.start
+    }
+
     pub(crate) const fn is_empty(self) -> bool {
         self.count == 0
     }

@@ -356,7 +356,7 @@ impl Play {
             assert_eq!((image.seid, &*image.rules), (view.seid().0, view.rules()));
             assert_eq!(
                 (&image.tunnels[..], &image.ue_addresses[..]),
-                (view.tunnels(), view.ue_addresses())
+                (&view.tunnels()[..], &view.ue_addresses()[..])
             );
             let tunnels = image
                 .tunnels

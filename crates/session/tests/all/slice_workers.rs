@@ -92,10 +92,10 @@ fn check(world: &World) {
                 .sessions
                 .contains_key(&view.index())
         );
-        let tunnels = view.tunnels().iter();
-        let tunnels = tunnels.map(|(local, teid)| WorkerSelectionKey::Tunnel(*local, *teid));
-        let addresses = view.ue_addresses().iter();
-        let keys = tunnels.chain(addresses.map(|(vrf, ue)| WorkerSelectionKey::Address(*vrf, *ue)));
+        let tunnels = view.tunnels().into_iter();
+        let tunnels = tunnels.map(|(local, teid)| WorkerSelectionKey::Tunnel(local, teid));
+        let addresses = view.ue_addresses().into_iter();
+        let keys = tunnels.chain(addresses.map(|(vrf, ue)| WorkerSelectionKey::Address(vrf, ue)));
         exceptions.extend(
             keys.filter(|key| key.bucket() != view.bucket())
                 .map(|key| (key, view.bucket())),

@@ -8,14 +8,21 @@ mod port;
 mod session;
 mod side;
 
-use super::super::clock::Spread;
+use super::super::clock::{Moment, Spread};
 use super::super::error::BenchError;
 use super::super::progress::Progress;
 use super::Arguments;
 use super::outcome::{InWorker, Rates, WorkerCost};
-use port::OCTETS;
+pub use port::frames;
+use port::{BEARERS, OCTETS};
 use session::KBIT;
 use side::Side;
+
+/// Queues of this number of sessions, each of which has a flow.
+#[must_use]
+pub const fn queues(sessions: u32) -> u32 {
+    sessions * BEARERS
+}
 
 /// Packets of each queue that come at once, so that all sessions have some that wait.
 const FILL: u32 = 2;
@@ -38,6 +45,7 @@ pub fn measure(arguments: &Arguments, progress: &Progress) -> Result<InWorker, B
     progress.stage("rates of sessions");
     Ok(InWorker {
         sessions,
+        frames: frames(),
         costs,
         rates: rates(&mut with, arguments),
     })
@@ -57,7 +65,8 @@ fn compare(
     }
     let before = [with.counts(), without.counts()];
     let held = with.held();
-    let (mut on, mut off, mut disturbed) = (Vec::new(), Vec::new(), 0);
+    let (mut on, mut off) = (Vec::new(), Vec::new());
+    let (begin, mut rounds) = (Moment::now(), [0; 2]);
     progress.begin("pairs", arguments.pairs.into());
     for pair in 0..arguments.pairs {
         progress.at(pair.into());
@@ -67,10 +76,14 @@ fn compare(
             let without = without.run(arguments.seconds);
             [with.run(arguments.seconds), without]
         };
-        disturbed += runs.iter().map(|run| run.disturbed).sum::<usize>();
+        for run in &runs {
+            rounds[0] += run.kept_rounds;
+            rounds[1] += run.disturbed;
+        }
         on.push(runs[0].nanos);
         off.push(runs[1].nanos);
     }
+    let passed = begin.elapsed();
     let [of_with, of_without] = [
         with.counts().since(&before[0]),
         without.counts().since(&before[1]),
@@ -93,7 +106,9 @@ fn compare(
         offered: of_with.given,
         lost,
         held: with.held(),
-        disturbed,
+        kept_rounds: rounds[0],
+        disturbed: rounds[1],
+        passed,
     })
 }
 

@@ -7,7 +7,7 @@ use flow::{Direction, PortId, WorkerId, cycles};
 use worker::{Batch, Io};
 
 use super::super::super::feed::Buf;
-use super::super::super::frame::{HEADERS, LINK, Template};
+use super::super::super::frame::{HEADERS, LINK, MeanFrames, Template};
 use super::super::super::load::{Counts, WINDOW};
 use super::super::super::model::Flow;
 use super::super::super::network::{N3_PORT, N6_PORT, Wire};
@@ -20,6 +20,18 @@ pub const WIRE: Wire = Wire::Plain;
 pub const BEARERS: u32 = 2;
 /// The length of user packets.
 pub const OCTETS: u16 = 1_024;
+
+/// The frames that the port gives.
+#[must_use]
+pub fn frames() -> MeanFrames {
+    let template = template();
+    let octets = usize::from(template.size()) - template.start();
+    MeanFrames::of([0, 1], [0, octets as u64])
+}
+
+fn template() -> Template {
+    Template::on(WIRE, Direction::Downlink, LINK as u16 + OCTETS)
+}
 
 /// The port of the data network gives packets, that of gNBs takes them.
 pub struct Port {
@@ -46,7 +58,7 @@ impl Port {
         shuffle(&mut order);
         Self {
             identities,
-            template: Template::on(WIRE, Direction::Downlink, LINK as u16 + OCTETS),
+            template: template(),
             order,
             next: 0,
             free: Vec::new(),
@@ -164,5 +176,26 @@ impl Io for Port {
             self.counts.freed[0] += 1;
             self.free.push(buf);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::PacketBuf;
+
+    use super::super::super::super::settings::WorkerOf;
+    use super::super::super::super::world::identities;
+    use super::*;
+
+    #[test]
+    fn the_frames_that_are_said_are_those_that_come() {
+        let mut port = Port::new(identities(8, WorkerOf { id: 0, workers: 1 }).unwrap());
+        port.give(16);
+        let mut batch = Batch::new();
+        port.rx(N6_PORT, &mut batch);
+        let [uplink, downlink] = frames().octets;
+        assert_eq!((batch.len(), uplink, frames().uplink_share), (16, 0.0, 0.0));
+        assert!(batch.iter().all(|buf| buf.len() as f64 == downlink));
+        assert_eq!(downlink, f64::from(OCTETS) + 14.0);
     }
 }

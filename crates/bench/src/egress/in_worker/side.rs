@@ -38,6 +38,8 @@ pub struct Side {
 pub struct Run {
     /// Nanoseconds a packet, those of the port subtracted.
     pub nanos: f64,
+    /// Rounds that count.
+    pub kept_rounds: usize,
     /// Rounds left out because the thread lost its core.
     pub disturbed: usize,
 }
@@ -150,9 +152,11 @@ impl Side {
             rounds.add(self.round(), presence.was_kept());
         }
         self.worker.io_mut().give(0);
+        let (disturbed, spread) = (rounds.left_out(), rounds.spread());
         Run {
-            disturbed: rounds.left_out(),
-            nanos: rounds.spread().median - self.null,
+            nanos: spread.median - self.null,
+            kept_rounds: spread.count,
+            disturbed,
         }
     }
 
