@@ -5,7 +5,7 @@ use flow::{Nanos, prefetch};
 
 use super::Manager;
 use crate::aqm::wred::{RedVerdict, WredState};
-use crate::ids::{Ecn, LossReason, QueueId, QueueLine, Slot};
+use crate::ids::{Ecn, LossReason, QueueId, QueueLine, Slot, UeId};
 use crate::packets::{Descriptor, Room};
 use crate::queue::Kind;
 
@@ -221,6 +221,12 @@ impl<R: Room> Manager<R> {
         }
         self.hold_ue(ue, now);
         self.join(ue);
+    }
+
+    /// Asks for the node of a UE, ahead of a burst, where its queue may be empty.
+    #[inline]
+    pub fn prefetch_ue(&self, ue: UeId) {
+        prefetch::nth_to_write(&self.ues, ue.0 as usize);
     }
 
     /// Asks for a queue, ahead of a burst. First of two passes over it.

@@ -338,6 +338,10 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         if line.is_none() || !self.nodes.takes(&forward) {
             return None;
         }
+        // Where fewer packets wait than there are queues, most queues are empty.
+        if (self.manager.packets() as usize) < self.queues {
+            self.manager.prefetch_ue(line.ue());
+        }
         // A message of the tunnel has no user packet, and waits behind those of its queue.
         let octets = descriptor.octets.max(1);
         let user = packet.len().checked_sub(octets.into())?;

@@ -19,6 +19,8 @@ pub(super) struct SessionQueues {
     keys: [u16; EgressQueues::MAX],
     /// By place: where the queue is.
     lines: [u32; EgressQueues::MAX],
+    /// The node of the first queue, and mostly of all.
+    ue: UeId,
 }
 
 const _: () = assert!(size_of::<SessionQueues>() == 64);
@@ -29,12 +31,14 @@ impl SessionQueues {
         shared: 0,
         keys: [UNUSED; EgressQueues::MAX],
         lines: [0; EgressQueues::MAX],
+        ue: UeId(u32::MAX),
     };
 
-    /// Those of a plan, which are here, in its order.
-    pub fn new(plan: &EgressQueues, queues: &[QueueLine]) -> Self {
+    /// Those of a plan, which are here, in its order, the first below this node.
+    pub fn new(plan: &EgressQueues, ue: UeId, queues: &[QueueLine]) -> Self {
         let mut all = Self {
             shared: plan.shared_slots(),
+            ue,
             ..Self::NONE
         };
         for (place, (queue, line)) in plan.queues.iter().zip(queues).enumerate().take(EgressQueues::MAX) {
@@ -51,6 +55,12 @@ impl SessionQueues {
     #[inline(always)]
     pub const fn is_none(&self) -> bool {
         self.keys[0] == UNUSED
+    }
+
+    /// The node that most of its queues are below.
+    #[inline(always)]
+    pub const fn ue(&self) -> UeId {
+        self.ue
     }
 
     /// How many queues it has.
@@ -175,7 +185,7 @@ mod tests {
         ) {
             let plan = plan(&[7, 9], &marks);
             let ids: Vec<_> = (0..marks.len()).map(|place| QueueLine(8 + place as u32)).collect();
-            let line = SessionQueues::new(&plan, &ids);
+            let line = SessionQueues::new(&plan, UeId(3), &ids);
             // No PDR has two QERs whose rates are shared.
             let qers = if qers & 1 << 7 != 0 { qers & !(1 << 9) } else { qers };
             let verdict = Verdict { marking, qers, ..Verdict::NONE };

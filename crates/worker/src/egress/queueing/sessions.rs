@@ -249,7 +249,8 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         }
         // Where they are is known when a node has all of its queues.
         let lines: Vec<QueueLine> = ids.iter().filter_map(|id| self.manager.line_of(*id)).collect();
-        let line = SessionQueues::new(plan, &lines);
+        let ue = ids.first().map_or(UeId(u32::MAX), |id| id.ue);
+        let line = SessionQueues::new(plan, ue, &lines);
         self.queues += line.len();
         self.sessions[session.index()][direction as usize] = line;
     }
