@@ -59,8 +59,9 @@ impl Bucket {
     #[inline(always)]
     pub(crate) fn level_at(&self, since: u64, now: u64) -> i64 {
         let earned = now.saturating_sub(since).saturating_mul(u64::from(self.rate));
-        let earned = earned.min(i64::MAX as u64) as i64;
-        self.level.saturating_add(earned).min(self.full())
+        // What is missing: a full one is never below its level.
+        let room = self.full().wrapping_sub(self.level) as u64;
+        self.level.wrapping_add(earned.min(room) as i64)
     }
 
     /// Whether a packet may leave at `now`.
@@ -75,9 +76,11 @@ impl Bucket {
         if !self.is_limited() {
             return true;
         }
-        self.level = self
-            .level_at(since, now)
-            .saturating_sub(i64::from(octets) * OCTET);
+        // Those of a burst leave at one time.
+        if now > since {
+            self.level = self.level_at(since, now);
+        }
+        self.level = self.level.saturating_sub(i64::from(octets) * OCTET);
         self.level >= 0
     }
 

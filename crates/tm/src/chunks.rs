@@ -1,25 +1,19 @@
 //! Lists of numbers in chunks of one cache line each: the slots of timing wheels, and the rings of nodes.
 //!
 //! What waits is linked outside of itself, so that lists are run through without touching what is in them. A list is
-//! two positions; a position is a chunk and a place in it.
+//! two positions; a position is a place in the array of all chunks. The last place of a chunk is where the next one
+//! begins.
 
 use flow::prefetch;
 use flow::slab::{OutOfMemory, Slab};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+/// Places of a chunk.
+const CHUNK: u32 = 16;
 /// Numbers in a chunk.
-const ROOM: u32 = 15;
+const ROOM: u32 = CHUNK - 1;
 
-#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C, align(64))]
-struct Chunk {
-    numbers: [u32; ROOM as usize],
-    next: u32,
-}
-
-const _: () = assert!(size_of::<Chunk>() == 64);
-
-/// A list: first in, first out. Zeros are an empty one without a chunk, as chunk 0 is in no list.
+/// A list: first in, first out. Zeros are an empty one without a chunk, as the first chunk is in no list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(crate) struct Fifo {
@@ -44,15 +38,17 @@ impl Fifo {
 
 /// The chunks of all lists.
 pub(crate) struct Chunks {
-    chunks: Slab<Chunk>,
-    /// The first that is free, of those that were in use; 0: none.
+    places: Slab<u32>,
+    /// Where the first begins that is free, of those that were in use; 0: none.
     free: u32,
     /// Those from here on were never in use.
     fresh: u32,
 }
 
-const fn place(position: u32) -> (usize, usize) {
-    ((position / 16) as usize, (position % 16) as usize)
+/// Where the chunk of a position begins.
+#[inline(always)]
+const fn start(position: u32) -> u32 {
+    position & !(CHUNK - 1)
 }
 
 impl Chunks {
@@ -65,32 +61,41 @@ impl Chunks {
         let kept = kinds.iter().skip(1).map(|kind| kind.1).sum::<usize>();
         let count = kinds.iter().map(of).sum::<usize>() + kept + 2;
         Ok(Self {
-            chunks: Slab::new(count)?,
+            places: Slab::new(count * CHUNK as usize)?,
             free: 0,
-            fresh: 1,
+            fresh: CHUNK,
         })
+    }
+
+    #[inline(always)]
+    fn at(&self, position: u32) -> u32 {
+        self.places[position as usize]
+    }
+
+    #[inline(always)]
+    fn set(&mut self, position: u32, number: u32) {
+        self.places[position as usize] = number;
     }
 
     fn take(&mut self) -> u32 {
         let chunk = self.free;
         if chunk == 0 {
-            self.fresh += 1;
-            return self.fresh - 1;
+            self.fresh += CHUNK;
+            return self.fresh - CHUNK;
         }
-        self.free = self.chunks[chunk as usize].next;
+        self.free = self.at(chunk + ROOM);
         chunk
     }
 
     fn give_back(&mut self, chunk: u32) {
-        self.chunks[chunk as usize].next = self.free;
+        self.set(chunk + ROOM, self.free);
         self.free = chunk;
     }
 
     #[inline(always)]
     pub(crate) fn push(&mut self, list: &mut Fifo, number: u32) {
-        let (chunk, at) = place(list.back);
-        if list.back != 0 && at < ROOM as usize {
-            self.chunks[chunk].numbers[at] = number;
+        if list.back != 0 && list.back % CHUNK != ROOM {
+            self.set(list.back, number);
             list.back += 1;
             return;
         }
@@ -99,60 +104,54 @@ impl Chunks {
 
     #[inline(never)]
     fn push_chunk(&mut self, list: &mut Fifo, number: u32) {
-        let (chunk, _) = place(list.back);
         let new = self.take();
-        self.chunks[new as usize].numbers[0] = number;
+        self.set(new, number);
         if list.back == 0 {
-            list.front = new * 16;
+            list.front = new;
         } else {
-            self.chunks[chunk].next = new;
+            self.set(list.back, new);
         }
-        list.back = new * 16 + 1;
+        list.back = new + 1;
     }
 
     /// The first number.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn front(&self, list: Fifo) -> Option<u32> {
-        let (chunk, at) = place(list.front);
-        (!list.is_empty()).then(|| self.chunks[chunk].numbers[at])
+        (!list.is_empty()).then(|| self.at(list.front))
     }
 
     /// The number `ahead` behind the first, at most 14, if it is near.
     #[inline]
     pub(crate) fn ahead(&self, list: Fifo, ahead: u32) -> Option<u32> {
-        let position = list.front + ahead;
-        let (chunk, at) = place(position);
-        if chunk == list.front as usize / 16 && at < ROOM as usize {
-            return (position < list.back || list.back / 16 != list.front / 16)
-                .then(|| self.chunks[chunk].numbers[at]);
+        let first = start(list.front);
+        let mut position = list.front + ahead;
+        let mut chunk = first;
+        if position - first >= ROOM {
+            if list.is_empty() || start(list.back) == first {
+                return None;
+            }
+            chunk = self.at(first + ROOM);
+            position = chunk + (position - first - ROOM);
         }
-        if list.is_empty() || list.back / 16 == list.front / 16 {
-            return None;
-        }
-        let chunk = self.chunks[list.front as usize / 16].next;
-        let position = chunk * 16 + (list.front % 16 + ahead - ROOM);
-        let (chunk, at) = place(position);
-        (position < list.back || list.back / 16 != chunk as u32)
-            .then(|| self.chunks[chunk].numbers[at % ROOM as usize])
+        (position < list.back || start(list.back) != chunk).then(|| self.at(position))
     }
 
     /// Asks for the first chunk of a list.
     #[inline(always)]
     pub(crate) fn prefetch(&self, list: Fifo) {
-        prefetch::nth(&self.chunks, place(list.front).0);
+        prefetch::nth(&self.places, list.front as usize);
     }
 
     /// The numbers in the first chunk of a list, in order.
     #[inline(always)]
     pub(crate) fn first_of(&self, list: Fifo) -> &[u32] {
-        let (chunk, at) = place(list.front);
-        let end = match list.back as usize / 16 {
-            last if last == chunk => list.back as usize % 16,
-            _ => ROOM as usize,
+        let first = start(list.front);
+        let end = match start(list.back) {
+            last if last == first => list.back,
+            _ => first + ROOM,
         };
-        self.chunks
-            .get(chunk)
-            .and_then(|chunk| chunk.numbers.get(at..end))
+        self.places
+            .get(list.front as usize..end as usize)
             .unwrap_or_default()
     }
 
@@ -161,24 +160,34 @@ impl Chunks {
     pub(crate) fn pop(&mut self, list: &mut Fifo) -> Option<u32> {
         let number = self.pop_and_keep(list)?;
         if list.is_empty() {
-            self.give_back(list.front / 16);
+            self.give_back(list.front);
             *list = Fifo::default();
         }
         Some(number)
     }
 
+    /// Puts the first number behind all others.
+    #[inline(always)]
+    pub(crate) fn rotate(&mut self, list: &mut Fifo) {
+        // One alone stays where it is.
+        if list.back.wrapping_sub(list.front) != 1
+            && let Some(first) = self.pop_and_keep(list)
+        {
+            self.push(list, first);
+        }
+    }
+
     /// Takes the first number. A list that is empty then keeps a chunk, for lists that are so often.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop_and_keep(&mut self, list: &mut Fifo) -> Option<u32> {
         let number = self.front(*list)?;
-        let chunk = list.front / 16;
+        let chunk = start(list.front);
         list.front += 1;
         if list.front == list.back {
-            (list.front, list.back) = (chunk * 16, chunk * 16);
-        } else if list.front % 16 == ROOM {
-            let next = self.chunks[chunk as usize].next;
-            list.front = next * 16;
-            prefetch::nth(&self.chunks, next as usize);
+            (list.front, list.back) = (chunk, chunk);
+        } else if list.front % CHUNK == ROOM {
+            list.front = self.at(list.front);
+            prefetch::nth(&self.places, list.front as usize);
             self.give_back(chunk);
         }
         Some(number)
@@ -188,13 +197,12 @@ impl Chunks {
     pub(crate) fn remove(&mut self, list: &mut Fifo, number: u32) -> bool {
         let (mut position, first) = (list.front, self.front(*list));
         while position != list.back {
-            let (chunk, at) = place(position);
-            if at == ROOM as usize {
-                position = self.chunks[chunk].next * 16;
+            if position % CHUNK == ROOM {
+                position = self.at(position);
                 continue;
             }
-            if self.chunks[chunk].numbers[at] == number {
-                self.chunks[chunk].numbers[at] = first.unwrap_or(number);
+            if self.at(position) == number {
+                self.set(position, first.unwrap_or(number));
                 self.pop(list);
                 return true;
             }

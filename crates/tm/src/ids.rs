@@ -17,6 +17,10 @@ pub struct QueueId {
     pub place: u8,
 }
 
+/// Where a queue is: [`Manager::line_of`](crate::Manager::line_of). Who has it queues packets without a look at the UE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct QueueLine(pub u32);
+
 /// A WRED profile, dense from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WredId(pub u8);

@@ -6,10 +6,13 @@
 //! among equals nodes, UEs and queues take turns by octets (deficit round robin). What its shaper refuses waits in a
 //! timing wheel, with all that is below it, and is not looked at before.
 //!
-//! Sans-IO, and without buffers: a packet is a slot number, under which the caller keeps it. Time is passed in. One
-//! [`Manager`] belongs to one thread; nothing is allocated after it is made. It knows no rules, no headers and no
-//! configuration: what spans workers (a slice's rate, a port's) is for the caller to divide, by
-//! [`Manager::set_node_rate`].
+//! Sans-IO, and without buffers: a packet is a slot number, and the slot's [`Room`] is the caller's, but for a
+//! descriptor. Time is passed in. One [`Manager`] belongs to one thread; nothing is allocated after it is made. It
+//! knows no rules, no headers and no configuration: what spans workers (a slice's rate, a port's) is for the caller to
+//! divide, by [`Manager::set_node_rate`].
+//!
+//! Memory that is out of the caches costs most. A packet that comes to a queue with packets touches the queue and the
+//! room of the last one; one that leaves touches its UE, its queue and its own room.
 
 #![forbid(unsafe_code)]
 
@@ -30,8 +33,9 @@ mod wheel;
 
 pub use aqm::AqmTimes;
 pub use aqm::wred::{RedCurve, RedVerdict, Wred, WredProfile, WredState};
-pub use ids::{Class, Ecn, LossReason, NodeId, QueueId, Slot, UeId, WredId};
+pub use ids::{Class, Ecn, LossReason, NodeId, QueueId, QueueLine, Slot, UeId, WredId};
 pub use manager::{Arrival, Departure, Held, Loss, Manager, UeState};
+pub use packets::{Descriptor, Room};
 pub use spec::{
     Aqm, Limits, MOST_LEVELS, MOST_WRED_PROFILES, NodeSpec, QueueRates, QueueSpec, Shaper, TmError, UeSpec,
 };

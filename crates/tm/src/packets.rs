@@ -1,7 +1,8 @@
-//! The packets that are held: a descriptor of 16 octets each, linked in their queues. Buffers are the caller's.
+//! The packets that are held: a descriptor of 16 octets each, linked in their queues, in the caller's room for the
+//! packet.
 
-use flow::slab::{OutOfMemory, Slab};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use flow::prefetch;
+use flow::slab::in_huge_pages;
 
 use crate::ids::Ecn;
 
@@ -15,11 +16,32 @@ const YELLOW: u16 = 1 << 2;
 const GONE: u16 = 1 << 3;
 const MARKED: u16 = 1 << 4;
 
-/// A packet's descriptor.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+/// Room for a packet that is held. What its caller keeps of the packet is beside the descriptor, and best in one cache
+/// line with it: that line is asked for before the packet leaves, and another one if it has two.
+pub trait Room: Default {
+    /// The manager's part.
+    fn descriptor(&self) -> &Descriptor;
+    /// The same, to change: for the manager alone.
+    fn descriptor_mut(&mut self) -> &mut Descriptor;
+}
+
+impl Room for Descriptor {
+    #[inline(always)]
+    fn descriptor(&self) -> &Descriptor {
+        self
+    }
+
+    #[inline(always)]
+    fn descriptor_mut(&mut self) -> &mut Descriptor {
+        self
+    }
+}
+
+/// What a manager knows of a packet, where it is held: 16 octets.
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(crate) struct Packet {
-    /// The next in its queue, or the next that is free.
+pub struct Descriptor {
+    /// The next in its queue.
     pub(crate) next: u32,
     /// The next yellow one in its queue.
     pub(crate) next_yellow: u32,
@@ -29,9 +51,15 @@ pub(crate) struct Packet {
     flags: u16,
 }
 
-const _: () = assert!(size_of::<Packet>() == 16);
+const _: () = assert!(size_of::<Descriptor>() == 16);
 
-impl Packet {
+impl Default for Descriptor {
+    fn default() -> Self {
+        Self::new(0, false, Ecn::NotEct, 0)
+    }
+}
+
+impl Descriptor {
     pub(crate) fn new(octets: u16, is_yellow: bool, ecn: Ecn, since: u64) -> Self {
         Self {
             next: NONE,
@@ -84,43 +112,79 @@ impl Packet {
     }
 }
 
-/// All descriptors.
-pub(crate) struct Packets {
-    pub(crate) of: Slab<Packet>,
-    free: u32,
+/// Room for all packets.
+pub(crate) struct Packets<R> {
+    rooms: Box<[R]>,
+    /// Slots that are free, of those that were in use: what was free last is taken first. They are not linked through
+    /// their rooms, so that which is next is known before the room is there.
+    free: Vec<u32>,
     /// Those from here on were never in use.
     fresh: u32,
 }
 
-impl Packets {
-    pub(crate) fn new(count: u32) -> Result<Self, OutOfMemory> {
-        Ok(Self {
-            of: Slab::new(count as usize)?,
-            free: NONE,
+impl<R: Room> Packets<R> {
+    pub(crate) fn new(count: u32) -> Self {
+        Self {
+            rooms: in_huge_pages(count as usize, |_| R::default()),
+            free: Vec::with_capacity(count as usize),
             fresh: 0,
-        })
+        }
     }
 
-    /// A descriptor for this packet, if there is one.
+    /// The room of a slot, if there is such a slot.
+    #[inline(always)]
+    pub(crate) fn room_mut(&mut self, slot: u32) -> Option<&mut R> {
+        self.rooms.get_mut(slot as usize)
+    }
+
+    /// The descriptor of a slot.
+    #[inline(always)]
+    pub(crate) fn get(&self, slot: u32) -> Option<&Descriptor> {
+        self.rooms.get(slot as usize).map(Room::descriptor)
+    }
+
+    /// The same, to change.
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Descriptor> {
+        self.rooms.get_mut(slot as usize).map(Room::descriptor_mut)
+    }
+
+    /// Asks for the room of a slot, to be written.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, slot: u32) {
+        prefetch::nth_to_write(&self.rooms, slot as usize);
+        prefetch::nth_second_line(&self.rooms, slot as usize);
+    }
+
+    /// Asks for the rooms of as many packets as come next.
     #[inline]
-    pub(crate) fn take(&mut self, packet: Packet) -> Option<u32> {
-        let slot = if self.free != NONE {
-            let slot = self.free;
-            self.free = self.of[slot as usize].next;
-            slot
-        } else if (self.fresh as usize) < self.of.len() {
-            self.fresh += 1;
-            self.fresh - 1
-        } else {
-            return None;
+    pub(crate) fn prefetch_free(&self, count: usize) {
+        let first = self.free.len().saturating_sub(count);
+        self.free[first..].iter().for_each(|slot| self.prefetch(*slot));
+    }
+
+    /// A slot for this packet, if there is one.
+    #[inline]
+    pub(crate) fn take(&mut self, packet: Descriptor) -> Option<u32> {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => self.take_fresh()?,
         };
-        self.of[slot as usize] = packet;
+        *self.get_mut(slot)? = packet;
         Some(slot)
+    }
+
+    fn take_fresh(&mut self) -> Option<u32> {
+        let slot = self.fresh;
+        ((slot as usize) < self.rooms.len()).then(|| {
+            self.fresh += 1;
+            slot
+        })
     }
 
     #[inline]
     pub(crate) fn give_back(&mut self, slot: u32) {
-        self.of[slot as usize].next = self.free;
-        self.free = slot;
+        // There is room: they are no more than all.
+        self.free.push(slot);
     }
 }

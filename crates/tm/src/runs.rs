@@ -112,6 +112,7 @@ impl Runs {
 
     /// Frees a run.
     pub(crate) fn give_back(&mut self, mut line: u32, order: u8) {
+        self.empty(line, 1 << order);
         let mut order = usize::from(order);
         while order + 1 < ORDERS {
             let other = line ^ (1 << order);

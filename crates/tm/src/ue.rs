@@ -62,6 +62,12 @@ impl Ue {
         self.backlog & !self.held & allowed
     }
 
+    /// Those of a class.
+    #[inline(always)]
+    pub(crate) const fn ready_of(&self, class: usize) -> u8 {
+        self.ready() & self.of_class[class & 7]
+    }
+
     /// Queues with packets that the UE's shaper is for.
     #[inline(always)]
     pub(crate) const fn shaped(&self) -> u8 {

@@ -158,12 +158,16 @@ impl Wheel {
         if self.cursor > target {
             return None;
         }
-        let Some(soonest) = self.soonest().filter(|slot| *slot <= target) else {
-            self.cursor = self.cursor.max(target + 1);
-            return None;
-        };
-        self.cursor = soonest;
-        let slot = soonest as usize & (self.lists.len() - 1);
+        let mut slot = self.cursor as usize & (self.lists.len() - 1);
+        // Most have others beside them.
+        if self.lists[slot].is_empty() {
+            let Some(soonest) = self.soonest().filter(|slot| *slot <= target) else {
+                self.cursor = self.cursor.max(target + 1);
+                return None;
+            };
+            self.cursor = soonest;
+            slot = soonest as usize & (self.lists.len() - 1);
+        }
         let list = &mut self.lists[slot];
         let number = chunks.pop(list);
         if list.is_empty() {

@@ -416,7 +416,7 @@ proptest! {
             prop_assert_eq!(u64::from(view.octets), world.manager.octets());
         }
         let (mut given, ue) = (0, world.ue);
-        world.manager.remove_ue(ue, Nanos(world.now), |_| given += 1).unwrap();
+        world.manager.remove_ue(ue, Nanos(world.now), |_, _| given += 1).unwrap();
         prop_assert_eq!(arrived, left + lost + given);
         prop_assert_eq!(world.manager.class(Class::new(4)).packets, 0);
     }

@@ -166,7 +166,7 @@ impl World {
             return (None, Vec::new());
         };
         let mut held = Vec::new();
-        let state = self.managers[ue.home].remove_ue(ue.id, Nanos(self.now), |packet| held.push(packet));
+        let state = self.managers[ue.home].remove_ue(ue.id, Nanos(self.now), |packet, _| held.push(packet));
         let expected = ue.queues.iter().enumerate();
         let expected: Vec<_> = expected
             .flat_map(|(place, queue)| {

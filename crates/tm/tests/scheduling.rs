@@ -4,8 +4,8 @@ use flow::Nanos;
 use flow::meter::{Colour, Rate};
 use proptest::prelude::*;
 use tm::{
-    Arrival, Class, Departure, Ecn, Limits, LossReason, Manager, NodeId, NodeSpec, QueueId, QueueRates,
-    QueueSpec, Shaper, Slot, TmError, UeId, UeSpec,
+    Arrival, Class, Departure, Ecn, Limits, LossReason, Manager, NodeId, NodeSpec, QueueId, QueueLine,
+    QueueRates, QueueSpec, Shaper, Slot, TmError, UeId, UeSpec,
 };
 
 const LARGEST: u32 = 1_518;
@@ -60,6 +60,16 @@ impl Bench {
             ecn: Ecn::NotEct,
         };
         self.manager.enqueue(&arrival, Nanos(self.now))
+    }
+
+    fn send_at(&mut self, queue: QueueLine, octets: u32) -> Result<(), LossReason> {
+        let arrival = Arrival {
+            queue,
+            octets: octets as u16,
+            colour: Colour::Green,
+            ecn: Ecn::NotEct,
+        };
+        self.manager.enqueue_at(&arrival, Nanos(self.now)).map(drop)
     }
 
     fn fill(&mut self, queue: QueueId, packets: usize, octets: u32) {
@@ -255,7 +265,7 @@ fn a_guaranteed_rate_is_kept_in_overload_and_what_is_above_it_comes_behind() {
     // Alone it gets its maximum.
     bench
         .manager
-        .remove_queue(queue(first, 1), Nanos(bench.now), |_| ())
+        .remove_queue(queue(first, 1), Nanos(bench.now), |_, _| ())
         .unwrap();
     let mut alone = 0_u64;
     bench.pass(2_000_000_000, 10_000, |_, of| alone += u64::from(of.octets));
@@ -344,7 +354,7 @@ fn numbers_of_ues_that_wait_behind_a_closed_node_are_used_again() {
         let mut given = 0;
         bench
             .manager
-            .remove_ue(ue, Nanos(bench.now), |_| given += 1)
+            .remove_ue(ue, Nanos(bench.now), |_, _| given += 1)
             .unwrap();
         assert_eq!(given, 1);
         assert_eq!(bench.send(queue(ue, 0), 1_000), Err(LossReason::NoQueue));
@@ -355,7 +365,10 @@ fn numbers_of_ues_that_wait_behind_a_closed_node_are_used_again() {
         .unwrap();
     assert_eq!(bench.next().map(|of| of.queue), Some(queue(first, 0)));
     assert!(bench.next().is_none());
-    bench.manager.remove_ue(first, Nanos(bench.now), |_| ()).unwrap();
+    bench
+        .manager
+        .remove_ue(first, Nanos(bench.now), |_, _| ())
+        .unwrap();
     bench.manager.remove_node(port).unwrap();
 }
 
@@ -388,7 +401,7 @@ fn what_there_is_no_room_for_is_refused_and_leaves_all_as_it_was() {
     assert_eq!(bench.manager.add_queue(other, &own).map(|of| of.place), Ok(1));
     bench
         .manager
-        .remove_queue(queue(ue, 1), Nanos(0), |_| ())
+        .remove_queue(queue(ue, 1), Nanos(0), |_, _| ())
         .unwrap();
     assert_eq!(bench.manager.add_queue(ue, &own), Err(TmError::ShapersFull));
     assert_eq!(
@@ -435,6 +448,51 @@ fn what_a_queue_has_counted_stays_when_its_ue_gets_more() {
     }
     let view = bench.manager.queue(id, Nanos(bench.now)).unwrap();
     assert_eq!((view.packets, view.drops[LossReason::QueueFull as usize]), (1, 1));
+}
+
+#[test]
+fn a_queue_is_where_its_line_says_until_its_ue_gets_more() {
+    let mut bench = Bench::new(Limits::new(4, 32, 16), Shaper::UNLIMITED);
+    let spec = QueueSpec::new(Class::new(0), 5_000);
+    // Another's queue is beside the first one: it cannot grow where it is.
+    let [first, _] = [0, 1].map(|_| bench.ue(bench.port, Shaper::UNLIMITED, &[spec]));
+    let id = queue(first, 0);
+    let before = bench.manager.line_of(id).unwrap();
+    assert_eq!(bench.manager.queue_at(before), Some(id));
+    assert_eq!(bench.send_at(before, 100), Ok(()));
+    bench.manager.add_queue(first, &spec).unwrap();
+    let after = bench.manager.line_of(id).unwrap();
+    assert_eq!(bench.send_at(before, 101), Err(LossReason::NoQueue));
+    assert_eq!(bench.manager.queue_at(before), None);
+    assert_eq!(bench.send_at(after, 102), Ok(()));
+    assert_eq!(bench.send_at(after, LARGEST + 1), Err(LossReason::Length));
+    let left = [0; 3].map(|_| bench.next().map(|of| (of.queue, of.octets)));
+    assert_eq!(left, [Some((id, 100)), Some((id, 102)), None]);
+    bench
+        .manager
+        .remove_ue(first, Nanos(bench.now), |_, _| ())
+        .unwrap();
+    for line in [after, QueueLine(u32::MAX)] {
+        assert_eq!(bench.send_at(line, 100), Err(LossReason::NoQueue));
+        assert_eq!(bench.manager.queue_at(line), None);
+    }
+}
+
+#[test]
+fn a_ue_is_served_in_all_of_its_classes_one_after_another() {
+    let mut bench = Bench::new(Limits::new(4, 8, 64), Shaper::UNLIMITED);
+    let specs = [5, 1, 3].map(|class| QueueSpec::new(Class::new(class), 1 << 16));
+    let ues = [0; 2].map(|_| bench.ue(bench.port, Shaper::UNLIMITED, &specs));
+    for ue in ues {
+        (0..3).for_each(|place| bench.fill(queue(ue, place), 2, LARGEST));
+    }
+    let left: Vec<_> = std::iter::from_fn(|| bench.next()).collect();
+    let places: Vec<_> = left.iter().map(|of| of.queue.place).collect();
+    assert_eq!(places, [1, 1, 1, 1, 2, 2, 2, 2, 0, 0, 0, 0]);
+    let of_first = left
+        .chunks(2)
+        .map(|pair| pair.iter().filter(|of| of.queue.ue == ues[0]).count());
+    assert!(of_first.eq([1; 6]), "UEs take turns in each class");
 }
 
 /// What each node has sent and who waits for it, by node.

@@ -148,7 +148,7 @@ fn packets_that_are_given_out_say_whether_they_were_to_be_marked() {
     let mut held = Vec::new();
     world
         .manager
-        .remove_ue(world.queue.ue, Nanos(0), |of| held.push(of))
+        .remove_ue(world.queue.ue, Nanos(0), |of, _| held.push(of))
         .unwrap();
     let marks = held.iter().filter(|of| of.marks_ce).count();
     assert!(marks > 0 && marks < held.len() / 2, "{marks} of {}", held.len());

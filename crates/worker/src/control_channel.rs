@@ -346,7 +346,7 @@ pub struct EgressDemand {
     pub node: u16,
     /// Octets, as the rate counts them, since the last request.
     pub octets: u64,
-    /// Where its part was not enough: how many sessions wait, each for every class that it waits with.
+    /// Where its part was not enough: how many sessions wait; one with several classes may count for each.
     pub waiting: Option<u32>,
 }
 

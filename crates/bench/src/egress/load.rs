@@ -4,8 +4,8 @@
 use flow::Nanos;
 use flow::meter::{Colour, Rate};
 use tm::{
-    Arrival, Class, Departure, Ecn, Limits, LossReason, Manager, NodeId, NodeSpec, QueueId, QueueSpec,
-    Shaper, Slot, TmError, UeId, UeSpec,
+    Arrival, Class, Departure, Ecn, Limits, LossReason, Manager, NodeId, NodeSpec, QueueId, QueueLine,
+    QueueSpec, Shaper, Slot, TmError, UeId, UeSpec,
 };
 
 /// What all UEs may send together, in kbit/s.
@@ -38,7 +38,7 @@ pub struct Load {
     manager: Manager,
     port: NodeId,
     shape: Shape,
-    order: Vec<QueueId>,
+    order: Vec<QueueLine>,
     next: usize,
     /// In picoseconds.
     now: u64,
@@ -120,7 +120,10 @@ impl Load {
         let packets = (shape.queues * (shape.filled + 1)).max(262_144);
         let (manager, port, ues) = manager(shape.queues, packets)?;
         let queues = |place| ues.iter().map(move |ue| QueueId { ue: *ue, place });
-        let mut order: Vec<QueueId> = queues(0).chain(queues(1)).collect();
+        let lines = queues(0)
+            .chain(queues(1))
+            .filter_map(|queue| manager.line_of(queue));
+        let mut order: Vec<QueueLine> = lines.collect();
         shuffle(&mut order);
         let mut load = Self {
             manager,
@@ -169,15 +172,11 @@ impl Load {
         if self.next + BURST > self.order.len() {
             self.next = 0;
         }
-        let queues = &self.order[self.next..self.next + BURST];
+        let (queues, ahead) = self.order[self.next..].split_at(BURST);
         self.next += BURST;
-        // UEs of the next burst: a worker knows them some stages ahead.
-        let ahead = self.order.iter().skip(self.next).take(BURST);
-        ahead.for_each(|queue| self.manager.prefetch_ue(*queue));
-        queues
-            .iter()
-            .for_each(|queue| self.manager.prefetch_queue(*queue));
-        queues.iter().for_each(|queue| self.manager.prefetch_tail(*queue));
+        // Those of the next burst: a worker knows them some stages ahead.
+        let ahead = &ahead[..ahead.len().min(BURST)];
+        ahead.iter().for_each(|queue| self.manager.prefetch_queue(*queue));
         for queue in queues {
             let arrival = Arrival {
                 queue: *queue,
@@ -185,9 +184,10 @@ impl Load {
                 colour: Colour::Green,
                 ecn: Ecn::NotEct,
             };
-            let answer: Result<Slot, LossReason> = self.manager.enqueue(&arrival, Nanos(self.now / 1_000));
+            let answer: Result<Slot, LossReason> = self.manager.enqueue_at(&arrival, Nanos(self.now / 1_000));
             self.lost += u64::from(answer.is_err());
         }
+        ahead.iter().for_each(|queue| self.manager.prefetch_tail(*queue));
         self.offered += BURST as u64;
     }
 

@@ -85,7 +85,7 @@ const SHAPER_BYTES: Metric = Metric::counter(
 const SHAPER_WAITING: Metric = Metric::gauge(
     "sluice_egress_shaper_waiting_sessions",
     SHAPER,
-    "Sessions that wait because such a rate is used up, each for every class that it waits with.",
+    "Sessions that wait because such a rate is used up; one with several classes may count for each.",
 );
 /// What a metric says of a shared rate; `None`: nothing.
 type ShaperReading = fn(&ShaperStatus) -> Option<u64>;

@@ -8,13 +8,13 @@ use crate::aqm::dual::Dual;
 use crate::aqm::wred::WredState;
 use crate::aqm::{UNIT_SHIFT, Verdict};
 use crate::ids::{Ecn, LossReason, QueueId};
-use crate::packets::Packet;
+use crate::packets::{Descriptor, Room};
 use crate::queue::Queue;
 
 /// A packet with its slot, and whether it is to be marked, if there is one; and whether its queue is empty then.
-pub(super) type Popped = (Option<(u32, Packet, bool)>, bool);
+pub(super) type Popped = (Option<(u32, Descriptor, bool)>, bool);
 
-impl Manager {
+impl<R: Room> Manager<R> {
     /// Takes a packet of a queue with CoDel.
     pub(super) fn pop_codel(&mut self, id: QueueId, line: usize, now: u64) -> Popped {
         let mut before = Before::Nothing;
@@ -26,13 +26,13 @@ impl Manager {
                 octets_left: queue.octets,
                 knows_ecn: packet.ecn() != Ecn::NotEct,
             };
-            let mut is_dropping = queue.flags & Queue::IS_DROPPING;
+            let mut is_dropping = u8::from(queue.classes & Queue::IS_DROPPING != 0);
             let was_dropping = is_dropping;
             let mut codel: Codel = transmute!(queue.aqm);
             let largest = u32::from(self.limits.largest);
             let verdict = codel.judge(&mut is_dropping, self.codel, &front, largest, before);
             queue.aqm = transmute!(codel);
-            queue.flags = queue.flags & !Queue::IS_DROPPING | is_dropping;
+            queue.classes = queue.classes & !Queue::IS_DROPPING | (is_dropping * Queue::IS_DROPPING);
             if verdict == Verdict::Drop && self.has_room_for_loss() {
                 before = if was_dropping == 0 {
                     Before::Entry
@@ -102,7 +102,7 @@ impl Manager {
         (taken, is_empty)
     }
 
-    fn passed(&mut self, slot: u32, packet: Packet, verdict: Verdict, line: usize) -> Popped {
+    fn passed(&mut self, slot: u32, packet: Descriptor, verdict: Verdict, line: usize) -> Popped {
         let marks = verdict == Verdict::Mark;
         if marks {
             self.queues.counters[line].marks += 1;

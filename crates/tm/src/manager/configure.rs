@@ -8,8 +8,9 @@ use super::Manager;
 use crate::aqm::wred::{Wred, WredProfile};
 use crate::bucket::Bucket;
 use crate::chunks::Fifo;
-use crate::ids::{Class, NodeId, QueueId, UeId, WredId};
+use crate::ids::{Class, NodeId, QueueId, QueueLine, UeId, WredId};
 use crate::node::{Entry, Node};
+use crate::packets::Room;
 use crate::queue::{Counters, Kind, Queue, QueueShaper};
 use crate::runs::order_of;
 use crate::spec::{
@@ -17,7 +18,7 @@ use crate::spec::{
 };
 use crate::ue::Ue;
 
-impl Manager {
+impl<R: Room> Manager<R> {
     /// Adds a shared node.
     ///
     /// # Errors
@@ -285,7 +286,8 @@ impl Manager {
         of.set_class(place, spec.class.number());
         self.queues.of[of.line(place)] = Queue {
             cap: spec.cap,
-            quantum: u32::from(spec.weight) * u32::from(self.limits.quantum),
+            owner: Queue::owner(ue.0, place),
+            weight: spec.weight,
             classes: spec.class.number() | spec.class.number() << 4,
             kind,
             share: spec.share.clamp(-8, 8),
@@ -343,6 +345,20 @@ impl Manager {
         is_there
             .then(|| of.line(queue.place))
             .ok_or(TmError::NoQueue(queue))
+    }
+
+    /// Where a queue is, for [packets](Self::enqueue_at): until its UE gets or loses a queue.
+    pub fn line_of(&self, queue: QueueId) -> Option<QueueLine> {
+        self.line(queue).ok().map(|line| QueueLine(line as u32))
+    }
+
+    /// The queue that is there, if there is one.
+    pub fn queue_at(&self, line: QueueLine) -> Option<QueueId> {
+        let queue = self.queues.of.get(line.0 as usize)?;
+        (queue.kind != Kind::NONE).then(|| QueueId {
+            ue: UeId(queue.ue()),
+            place: queue.place(),
+        })
     }
 
     /// The rate that a UE's node has.

@@ -2,9 +2,10 @@
 
 use super::Manager;
 use crate::ids::NodeId;
+use crate::packets::Room;
 use crate::views::NodeDemand;
 
-impl Manager {
+impl<R: Room> Manager<R> {
     /// Gives what each shared node has sent since this was called last, and who waits for its shaper.
     pub fn take_demands(&mut self, mut each: impl FnMut(NodeId, NodeDemand)) {
         let waiting = self.waiting_ues();

@@ -7,8 +7,9 @@ use super::{Departure, Manager};
 use crate::chunks::Fifo;
 use crate::ids::{NodeId, QueueId, Slot, UeId};
 use crate::node::{Entry, Node};
-use crate::packets::Packet;
+use crate::packets::{Descriptor, Room};
 use crate::queue::Kind;
+use crate::spec::MOST_LEVELS;
 
 /// What becomes of the first of a ring after it was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,35 +22,17 @@ enum Turn {
     Leaves,
 }
 
-/// What is done with the first of a ring, and the octets of the packet that was taken of it; 0: none was. The packet
-/// itself is the manager's `taken`.
+/// What is done with the first of a ring, and the octets of the packet that was taken of it; 0: none was.
 type Taken = (Turn, u32);
 
-impl Manager {
+impl<R: Room> Manager<R> {
     /// Takes packets of a port that may leave now, as many as `out` holds; returns how many there were.
     #[inline]
     pub fn dequeue(&mut self, port: NodeId, now: Nanos, out: &mut [Departure]) -> usize {
-        self.dequeue_ahead(port, now, out, |_| ())
-    }
-
-    /// The same. `ahead` gets slots whose packets may leave soon, for a caller that asks for the memory of what it
-    /// keeps there: not all of them, some more than once, and some that are in no use.
-    #[inline]
-    pub fn dequeue_ahead(
-        &mut self,
-        port: NodeId,
-        now: Nanos,
-        out: &mut [Departure],
-        mut ahead: impl FnMut(Slot),
-    ) -> usize {
         let now = self.at(now);
-        self.wake_due(now, &mut ahead);
+        self.wake_due(now);
         let mut count = 0;
-        while count < out.len() {
-            if !self.next(port.0, now, &mut ahead) {
-                break;
-            }
-            out[count] = self.taken;
+        while count < out.len() && self.next(port.0, now, &mut out[count]) {
             count += 1;
         }
         count
@@ -57,62 +40,137 @@ impl Manager {
 
     /// Takes the next packet of a port; whether there is one.
     #[inline]
-    fn next(&mut self, port: u16, now: u64, ahead: &mut impl FnMut(Slot)) -> bool {
+    fn next(&mut self, port: u16, now: u64, out: &mut Departure) -> bool {
         while let Some(node) = self.nodes.get(usize::from(port)).and_then(Option::as_ref) {
             if node.ready == 0 || node.parent.is_some() || !node.bucket.conforms(node.since, now) {
                 return false;
             }
             let class = node.ready.trailing_zeros() as usize;
-            if self.serve(port, class, now, ahead) != 0 {
+            if self.serve(port, class, now, out) {
                 return true;
             }
         }
         false
     }
 
-    /// Takes a packet of this class below a node, and returns its octets; 0: there is none, and its ring is empty.
-    fn serve(&mut self, node: u16, class: usize, now: u64, ahead: &mut impl FnMut(Slot)) -> u32 {
-        while let Some(of) = &mut self.nodes[usize::from(node)] {
-            let Some(first) = self.chunks.front(of.rings[class]) else {
-                of.ready &= !(1 << class);
-                return 0;
-            };
-            let (turn, octets) = match Entry::from_number(first) {
-                Entry::Node(child) => self.serve_node(child, class, now, ahead),
-                Entry::Ue(ue) => {
-                    let ring = of.rings[class];
-                    if !ring.is_short(14) {
-                        self.look_ahead(ring, class, ahead);
-                    }
-                    self.serve_ue(ue, class, now)
-                }
-                Entry::Shaper(_) => (Turn::Leaves, 0),
-            };
+    /// Takes a packet of this class below a port. False: there is none, and the port's ring is empty.
+    fn serve(&mut self, port: u16, class: usize, now: u64, out: &mut Departure) -> bool {
+        let class = class & 7;
+        // The nodes from the port down to that whose ring is looked at.
+        let mut way = [port; MOST_LEVELS];
+        let mut level = 0;
+        loop {
+            let node = way[level % MOST_LEVELS];
             let Some(of) = &mut self.nodes[usize::from(node)] else {
-                return 0;
+                return false;
             };
-            if turn != Turn::Front {
-                self.chunks.pop_and_keep(&mut of.rings[class]);
-                if turn == Turn::Back {
-                    self.chunks.push(&mut of.rings[class], first);
-                } else if let Entry::Ue(_) = Entry::from_number(first) {
-                    of.ues -= 1;
+            let ring = of.rings[class];
+            let Some(first) = self.chunks.front(ring) else {
+                of.ready &= !(1 << class);
+                if level == 0 {
+                    return false;
                 }
+                leave(of, class);
+                level -= 1;
+                self.pass_on(way[level % MOST_LEVELS], class, Turn::Leaves, 0, now);
+                continue;
+            };
+            match Entry::from_number(first) {
+                Entry::Node(child) => match self.begin_turn(child, class) {
+                    Turn::Front => {
+                        level += 1;
+                        way[level % MOST_LEVELS] = child;
+                    }
+                    turn => _ = self.pass_on(node, class, turn, 0, now),
+                },
+                Entry::Ue(ue) => {
+                    if !ring.is_short(14) {
+                        self.look_ahead(ring, class);
+                    }
+                    let (mut turn, octets) = self.serve_ue(ue, class, now, out);
+                    if octets == 0 {
+                        self.pass_on(node, class, turn, 0, now);
+                        continue;
+                    }
+                    for node in way[..=level % MOST_LEVELS].iter().rev() {
+                        turn = self.pass_on(*node, class, turn, octets, now);
+                    }
+                    return true;
+                }
+                Entry::Shaper(_) => _ = self.pass_on(node, class, Turn::Leaves, 0, now),
+            }
+        }
+    }
+
+    /// Whether it is a node's turn in its parent's ring: in front, if so.
+    #[inline(always)]
+    fn begin_turn(&mut self, node: u16, class: usize) -> Turn {
+        let Some(of) = &mut self.nodes[usize::from(node)] else {
+            return Turn::Leaves;
+        };
+        if of.waits != 0 || of.ready >> class & 1 == 0 {
+            return leave(of, class);
+        }
+        if of.deficits[class] <= 0 {
+            of.deficits[class] += of.quantum;
+            if of.deficits[class] <= 0 {
+                return Turn::Back;
+            }
+        }
+        Turn::Front
+    }
+
+    /// The first of a node's ring has had its turn, and sent these octets, if any, which the node's rate pays for. The
+    /// node's own turn in its parent's ring.
+    #[inline(always)]
+    fn pass_on(&mut self, node: u16, class: usize, turn: Turn, octets: u32, now: u64) -> Turn {
+        let Some(of) = &mut self.nodes[usize::from(node)] else {
+            return Turn::Leaves;
+        };
+        match turn {
+            Turn::Front => {}
+            Turn::Back => self.chunks.rotate(&mut of.rings[class]),
+            Turn::Leaves => {
+                let first = self.chunks.pop_and_keep(&mut of.rings[class]);
+                let is_ue = matches!(first.map(Entry::from_number), Some(Entry::Ue(_)));
+                of.ues -= u32::from(is_ue);
                 if of.rings[class].is_empty() {
                     of.ready &= !(1 << class);
                 }
             }
-            if octets != 0 {
-                self.charge_node(node, octets, now);
-                return octets;
-            }
         }
-        0
+        if octets == 0 {
+            return Turn::Front;
+        }
+        let cost = octets + u32::from(of.overhead);
+        let may_send = of.bucket.charge(of.since, now, cost);
+        of.since = now;
+        of.passed += u64::from(cost);
+        of.has_refused |= !may_send;
+        // A port takes no turns, and needs no wheel: each call looks at it.
+        if of.parent.is_none() {
+            return Turn::Front;
+        }
+        if !may_send {
+            let due = of.bucket.due(now);
+            of.waits = self
+                .wheels
+                .insert(&mut self.chunks, Entry::Node(node).number(), due, now);
+        }
+        of.deficits[class] -= octets as i32;
+        if of.waits != 0 || of.ready >> class & 1 == 0 {
+            return leave(of, class);
+        }
+        if of.deficits[class] > 0 {
+            Turn::Front
+        } else {
+            Turn::Back
+        }
     }
 
     /// Asks for what the next ones of a ring need. Those of a short one were asked for when they came.
     #[inline(never)]
-    fn look_ahead(&self, ring: Fifo, class: usize, ahead: &mut impl FnMut(Slot)) {
+    fn look_ahead(&self, ring: Fifo, class: usize) {
         if let Some(Entry::Ue(ue)) = self.chunks.ahead(ring, 14).map(Entry::from_number) {
             prefetch::nth_to_write(&self.ues, ue as usize);
         }
@@ -127,135 +185,79 @@ impl Manager {
             let of = &self.ues[ue as usize];
             let line = of.line((of.ready() & of.of_class[class]).trailing_zeros() as u8);
             if let Some(queue) = self.queues.of.get(line) {
-                prefetch::nth_to_write(&self.packets.of, queue.head as usize);
-                ahead(Slot(queue.head));
+                self.packets.prefetch(queue.head);
             }
         }
-    }
-
-    /// A packet takes of a node's rate.
-    #[inline]
-    fn charge_node(&mut self, node: u16, octets: u32, now: u64) {
-        let Some(of) = &mut self.nodes[usize::from(node)] else {
-            return;
-        };
-        let octets = octets + u32::from(of.overhead);
-        let may_send = of.bucket.charge(of.since, now, octets);
-        of.since = now;
-        of.passed += u64::from(octets);
-        of.has_refused |= !may_send;
-        // A port is looked at by each call, and needs no wheel.
-        if !may_send && of.parent.is_some() {
-            let due = of.bucket.due(now);
-            of.waits = self
-                .wheels
-                .insert(&mut self.chunks, Entry::Node(node).number(), due, now);
-        }
-    }
-
-    /// The turn of a node in its parent's ring.
-    fn serve_node(&mut self, node: u16, class: usize, now: u64, ahead: &mut impl FnMut(Slot)) -> Taken {
-        let Some(of) = &mut self.nodes[usize::from(node)] else {
-            return (Turn::Leaves, 0);
-        };
-        if of.waits != 0 || of.ready >> class & 1 == 0 {
-            return (leave(of, class), 0);
-        }
-        if of.deficits[class] <= 0 {
-            of.deficits[class] += of.quantum;
-            if of.deficits[class] <= 0 {
-                return (Turn::Back, 0);
-            }
-        }
-        let octets = self.serve(node, class, now, ahead);
-        let Some(of) = &mut self.nodes[usize::from(node)] else {
-            return (Turn::Leaves, octets);
-        };
-        of.deficits[class] -= octets as i32;
-        if of.waits != 0 || of.ready >> class & 1 == 0 {
-            return (leave(of, class), octets);
-        }
-        (
-            if of.deficits[class] > 0 {
-                Turn::Front
-            } else {
-                Turn::Back
-            },
-            octets,
-        )
     }
 
     /// The turn of a UE in the ring of a class.
     #[inline(never)]
-    fn serve_ue(&mut self, ue: u32, class: usize, now: u64) -> Taken {
+    fn serve_ue(&mut self, ue: u32, class: usize, now: u64, out: &mut Departure) -> Taken {
+        let class = class & 7;
         let of = &mut self.ues[ue as usize];
-        if of.ready() & of.of_class[class] == 0 {
-            return (self.leave_ring(ue, class), 0);
-        }
-        if of.deficits[class] <= 0 {
+        let mut ready = of.ready_of(class);
+        if ready != 0 && of.deficits[class] <= 0 {
             of.deficits[class] += self.limits.quantum as i16;
             if of.deficits[class] <= 0 {
                 return (Turn::Back, 0);
             }
         }
-        let octets = loop {
-            let (place, takes_turns) = self.choose(ue, class);
-            let octets = self.take(ue, place, takes_turns, now);
+        while ready != 0 {
+            // One alone takes no turns.
+            let takes_turns = ready & (ready - 1) != 0;
+            let place = match takes_turns {
+                true => self.choose(ue, ready),
+                false => ready.trailing_zeros() as u8,
+            };
+            let octets = self.take(ue, place, takes_turns, now, out);
+            let of = &mut self.ues[ue as usize];
+            ready = of.ready_of(class);
+            // Where there are none, all of its packets were dropped.
             if octets != 0 {
-                break octets;
+                of.deficits[class] -= octets as i16;
+                let turn = match of.deficits[class] {
+                    _ if ready == 0 => self.leave_ring(ue, class),
+                    1.. => Turn::Front,
+                    _ => Turn::Back,
+                };
+                return (turn, octets);
             }
-            // All of its packets were dropped.
-            let of = &self.ues[ue as usize];
-            if of.ready() & of.of_class[class] == 0 {
-                return (self.leave_ring(ue, class), 0);
-            }
-        };
-        let of = &mut self.ues[ue as usize];
-        of.deficits[class] -= octets as i16;
-        let ready = of.ready() & of.of_class[class];
-        let turn = match of.deficits[class] {
-            _ if ready == 0 => self.leave_ring(ue, class),
-            1.. => Turn::Front,
-            _ => Turn::Back,
-        };
-        (turn, octets)
+        }
+        (self.leave_ring(ue, class), 0)
     }
 
-    /// A UE leaves a ring. What it sent beyond its turn it has to make up for.
+    /// A UE leaves a ring, for that of the next class that it is ready for, if there is one. What it sent beyond its
+    /// turn it has to make up for.
     fn leave_ring(&mut self, ue: u32, class: usize) -> Turn {
         let of = &mut self.ues[ue as usize];
         of.joined &= !(1 << class);
         of.deficits[class] = of.deficits[class].min(0);
-        if !of.is_live() {
+        if of.ready() != 0 {
+            self.join(ue);
+        } else if !of.is_live() {
             self.leave_for_good(ue, class);
         }
         Turn::Leaves
     }
 
-    /// The queue of a class whose turn it is, and whether there are others that it takes turns with. There is one that
-    /// is ready.
-    #[inline]
-    fn choose(&mut self, ue: u32, class: usize) -> (u8, bool) {
+    /// The queue whose turn it is of several that are ready.
+    fn choose(&mut self, ue: u32, ready: u8) -> u8 {
         let of = &self.ues[ue as usize];
-        let ready = of.ready() & of.of_class[class];
-        let first = ready.trailing_zeros() as u8 & 7;
-        if ready & (ready - 1) == 0 {
-            return (first, false);
-        }
         loop {
             let mut rest = ready;
             while rest != 0 {
                 let place = rest.trailing_zeros() as u8;
                 rest &= rest - 1;
                 if self.queues.of[of.line(place)].deficit > 0 {
-                    return (place, true);
+                    return place;
                 }
             }
             // All have had their turns: another round.
             let mut rest = ready;
             while rest != 0 {
                 let queue = &mut self.queues.of[of.line(rest.trailing_zeros() as u8)];
-                queue.deficit = queue.deficit.saturating_add_unsigned(queue.quantum);
+                let quantum = u32::from(queue.weight) * u32::from(self.limits.quantum);
+                queue.deficit = queue.deficit.saturating_add_unsigned(quantum);
                 rest &= rest - 1;
             }
         }
@@ -263,7 +265,7 @@ impl Manager {
 
     /// Takes the next packet of a queue that is ready, and charges its shapers. Its octets; 0: the queue is empty.
     #[inline]
-    fn take(&mut self, ue: u32, place: u8, takes_turns: bool, now: u64) -> u32 {
+    fn take(&mut self, ue: u32, place: u8, takes_turns: bool, now: u64, out: &mut Departure) -> u32 {
         let id = QueueId { ue: UeId(ue), place };
         let line = self.ues[ue as usize].line(place);
         let (taken, is_empty) = match self.queues.of[line].kind {
@@ -291,15 +293,20 @@ impl Manager {
         let (is_shaped, class) = (queue.shaper != 0, queue.class());
         let is_exempt = of.exempt >> place & 1 == 1;
         if !is_exempt && of.bucket.is_limited() {
-            of.bucket.charge(of.since, now, octets);
+            let may_send = of.bucket.charge(of.since, now, octets);
             of.since = now;
-            self.hold_ue(ue, now);
+            if !may_send && of.shaped() != 0 {
+                let due = of.bucket.due(now);
+                of.waits = self
+                    .wheels
+                    .insert(&mut self.chunks, Entry::Ue(ue).number(), due, now);
+            }
         }
         if is_shaped {
             self.charge_queue(ue, place, octets, now);
         }
         self.count_departure(class, &packet, marks_ce, now);
-        self.taken = Departure {
+        *out = Departure {
             slot: Slot(slot),
             queue: id,
             octets: packet.octets,
@@ -319,7 +326,7 @@ impl Manager {
     }
 
     #[inline]
-    fn count_departure(&mut self, class: u8, packet: &Packet, marks_ce: bool, now: u64) {
+    fn count_departure(&mut self, class: u8, packet: &Descriptor, marks_ce: bool, now: u64) {
         self.count_out(class, packet.octets);
         let of = &mut self.classes[usize::from(class)];
         of.departed += 1;

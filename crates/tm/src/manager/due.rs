@@ -3,17 +3,18 @@
 use flow::{Nanos, prefetch};
 
 use super::Manager;
-use crate::ids::{NodeId, Slot};
+use crate::ids::NodeId;
 use crate::node::Entry;
+use crate::packets::Room;
 use crate::wheel::Soon;
 
 /// UEs and queues that are asked for together, so that they come from memory at the same time.
 const TOGETHER: usize = 32;
 
-impl Manager {
-    /// Puts all that may send again in the rings. `ahead`: see [`dequeue_ahead`](Self::dequeue_ahead).
+impl<R: Room> Manager<R> {
+    /// Puts all that may send again in the rings.
     #[inline]
-    pub(super) fn wake_due(&mut self, now: u64, ahead: &mut impl FnMut(Slot)) {
+    pub(super) fn wake_due(&mut self, now: u64) {
         loop {
             let mut due = [0; TOGETHER];
             let mut count = 0;
@@ -34,7 +35,7 @@ impl Manager {
             }
             for number in &due[..count] {
                 if let Entry::Ue(ue) = Entry::from_number(*number) {
-                    self.prefetch_first(ue, ahead);
+                    self.prefetch_first(ue);
                 }
             }
             if count < TOGETHER {
@@ -45,11 +46,10 @@ impl Manager {
 
     /// Asks for the first packet of a UE.
     #[inline(always)]
-    fn prefetch_first(&self, ue: u32, ahead: &mut impl FnMut(Slot)) {
+    fn prefetch_first(&self, ue: u32) {
         let of = &self.ues[ue as usize];
         if let Some(queue) = self.queues.of.get(of.line(of.ready().trailing_zeros() as u8 & 7)) {
-            prefetch::nth_to_write(&self.packets.of, queue.head as usize);
-            ahead(Slot(queue.head));
+            self.packets.prefetch(queue.head);
         }
     }
 

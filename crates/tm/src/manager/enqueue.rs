@@ -5,15 +5,15 @@ use flow::{Nanos, prefetch};
 
 use super::Manager;
 use crate::aqm::wred::{RedVerdict, WredState};
-use crate::ids::{Ecn, LossReason, QueueId, Slot};
-use crate::packets::Packet;
+use crate::ids::{Ecn, LossReason, QueueId, QueueLine, Slot, UeId};
+use crate::packets::{Descriptor, Room};
 use crate::queue::Kind;
 
-/// A packet that is to be queued.
+/// A packet that is to be queued: by the name of its queue, or by where this [is](super::Manager::line_of).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct Arrival<Q = QueueId> {
     /// Where.
-    pub queue: QueueId,
+    pub queue: Q,
     /// Its length, from the Ethernet header on.
     pub octets: u16,
     /// What is not green goes first where there is no room.
@@ -22,21 +22,28 @@ pub struct Arrival {
     pub ecn: Ecn,
 }
 
-impl Manager {
+impl<R: Room> Manager<R> {
     /// Queues a packet. The caller keeps it under the slot until the manager gives that back: as a
     /// [`Departure`](super::Departure), or as a [`Loss`](super::Loss). Packets that were pushed out for this one are to
     /// be taken from [`pop_loss`](Self::pop_loss) before: its slot may be one of theirs.
     ///
     /// # Errors
     /// Why it is refused: the caller still has it then.
-    #[inline]
     pub fn enqueue(&mut self, arrival: &Arrival, now: Nanos) -> Result<Slot, LossReason> {
         self.enqueue_as(arrival, now.0, None, now)
     }
 
-    /// The same for a packet that came at `since`. `judged`: whether it is to be marked in a queue with WRED, if that
-    /// was decided before.
-    #[inline(always)]
+    /// The same where it is known where the queue is: of one that is not empty its UE is not looked at.
+    ///
+    /// # Errors
+    /// As for [`enqueue`](Self::enqueue).
+    #[inline]
+    pub fn enqueue_at(&mut self, arrival: &Arrival<QueueLine>, now: Nanos) -> Result<Slot, LossReason> {
+        self.enqueue_in(arrival, now.0, None, now)
+    }
+
+    /// As [`enqueue`](Self::enqueue) for a packet that came at `since`. `judged`: whether it is to be marked in a queue
+    /// with WRED, if that was decided before.
     pub(super) fn enqueue_as(
         &mut self,
         arrival: &Arrival,
@@ -44,45 +51,68 @@ impl Manager {
         judged: Option<bool>,
         now: Nanos,
     ) -> Result<Slot, LossReason> {
+        let Arrival {
+            queue,
+            octets,
+            colour,
+            ecn,
+        } = *arrival;
+        let queue = self.line_of(queue).ok_or(LossReason::NoQueue)?;
+        let arrival = Arrival {
+            queue,
+            octets,
+            colour,
+            ecn,
+        };
+        self.enqueue_in(&arrival, since, judged, now)
+    }
+
+    #[inline(always)]
+    fn enqueue_in(
+        &mut self,
+        arrival: &Arrival<QueueLine>,
+        since: u64,
+        judged: Option<bool>,
+        now: Nanos,
+    ) -> Result<Slot, LossReason> {
         let now = self.at(now);
-        let (ue, place, line, is_marked) = self.place_for(arrival, judged, now)?;
+        let (line, is_marked) = self.place_for(arrival, judged, now)?;
         let is_yellow = arrival.colour != Colour::Green;
-        let packet = Packet::new(arrival.octets, is_yellow, arrival.ecn, since).marked(is_marked);
+        let packet = Descriptor::new(arrival.octets, is_yellow, arrival.ecn, since).marked(is_marked);
         let Some(slot) = self.packets.take(packet) else {
             self.count_loss(line, LossReason::PoolFull);
             return Err(LossReason::PoolFull);
         };
-        self.count_in(self.queues.of[line].class(), arrival.octets);
-        self.queues.of[line].push(&mut self.packets, slot);
-        let of = &mut self.ues[ue as usize];
-        if of.backlog >> place & 1 == 0 {
-            of.backlog |= 1 << place;
-            self.rouse(ue, place, line, now);
+        let queue = &mut self.queues.of[line];
+        let (class, was_empty) = (queue.class(), queue.packets == 0);
+        queue.push(&mut self.packets, slot, &packet);
+        self.count_in(class, arrival.octets);
+        if was_empty {
+            self.rouse(line, now);
         }
         Ok(Slot(slot))
     }
 
-    /// The UE, place and line of the queue for a packet, if there is room in it, and whether the packet is to be
-    /// marked.
-    #[inline]
+    /// The line of the queue for a packet, if there is room in it, and whether the packet is to be marked.
+    #[inline(always)]
     fn place_for(
         &mut self,
-        arrival: &Arrival,
+        arrival: &Arrival<QueueLine>,
         judged: Option<bool>,
         now: u64,
-    ) -> Result<(u32, u8, usize, bool), LossReason> {
-        let QueueId { ue, place } = arrival.queue;
-        let of = self.ues.get(ue.0 as usize).ok_or(LossReason::NoQueue)?;
-        if place > 7 || of.places >> place & 1 == 0 {
+    ) -> Result<(usize, bool), LossReason> {
+        let (mut line, mut is_marked) = (arrival.queue.0 as usize, false);
+        let kind = self.queues.of.get(line).map_or(Kind::NONE, |queue| queue.kind);
+        if kind == Kind::NONE {
             return Err(LossReason::NoQueue);
         }
         if arrival.octets == 0 || arrival.octets > self.limits.largest {
             return Err(LossReason::Length);
         }
-        let (mut line, mut is_marked) = (of.line(place), false);
-        match self.queues.of[line].kind {
+        match kind {
+            Kind::TAIL_DROP | Kind::CODEL => {}
             // What identifies a low latency packet (RFC 9331 §5.1).
-            Kind::CLASSIC if matches!(arrival.ecn, Ecn::Ect1 | Ecn::Ce) => line += 1,
+            Kind::CLASSIC => line += usize::from(matches!(arrival.ecn, Ecn::Ect1 | Ecn::Ce)),
             Kind::LOW_LATENCY => return Err(LossReason::NoQueue),
             kind => {
                 if let Some(profile) = kind.wred_profile() {
@@ -97,7 +127,7 @@ impl Manager {
             self.push_out_for(arrival, line, reason)
                 .inspect_err(|reason| self.count_loss(line, *reason))?;
         }
-        Ok((ue.0, place, line, is_marked))
+        Ok((line, is_marked))
     }
 
     /// Whether a packet that comes to a queue with WRED is to be marked.
@@ -109,7 +139,7 @@ impl Manager {
         &mut self,
         line: usize,
         profile: usize,
-        arrival: &Arrival,
+        arrival: &Arrival<QueueLine>,
         now: u64,
     ) -> Result<bool, LossReason> {
         let (Some(wred), random) = (self.wred.get(profile), self.random.draw()) else {
@@ -155,7 +185,13 @@ impl Manager {
 
     /// Makes room for a green packet, if that takes no more than yellow ones of its queue, the oldest first.
     #[cold]
-    fn push_out_for(&mut self, arrival: &Arrival, line: usize, reason: LossReason) -> Result<(), LossReason> {
+    fn push_out_for(
+        &mut self,
+        arrival: &Arrival<QueueLine>,
+        line: usize,
+        reason: LossReason,
+    ) -> Result<(), LossReason> {
+        let name = self.queue_at(arrival.queue).ok_or(LossReason::NoQueue)?;
         let yellow = self.queues.of[line].yellow_octets;
         if arrival.colour != Colour::Green || self.fits(line, arrival.octets, yellow).is_err() {
             return Err(reason);
@@ -165,41 +201,55 @@ impl Manager {
                 .has_room_for_loss()
                 .then(|| self.queues.of[line].push_out_yellow(&mut self.packets));
             let (slot, packet) = gone.flatten().ok_or(reason)?;
-            self.lose(slot, &packet, arrival.queue, line, LossReason::PushedOut);
+            self.lose(slot, &packet, name, line, LossReason::PushedOut);
         }
         Ok(())
     }
 
-    /// A queue was empty and has a packet now.
+    /// A queue was empty and has a packet now; of a dual queue one of both was.
     #[inline]
-    fn rouse(&mut self, ue: u32, place: u8, line: usize, now: u64) {
-        if self.queues.of[line].shaper != 0 {
+    fn rouse(&mut self, line: usize, now: u64) {
+        let queue = &self.queues.of[line];
+        let (ue, place, is_shaped) = (queue.ue(), queue.place(), queue.shaper != 0);
+        let of = &mut self.ues[ue as usize];
+        if of.backlog >> place & 1 == 1 {
+            return;
+        }
+        of.backlog |= 1 << place;
+        if is_shaped {
             self.settle_queue(ue, place, now);
         }
         self.hold_ue(ue, now);
         self.join(ue);
     }
 
-    /// Asks for the node of a UE, ahead of a burst. First of three passes over it.
+    /// Asks for the node of a UE, ahead of a burst, where its queue may be empty.
     #[inline]
-    pub fn prefetch_ue(&self, queue: QueueId) {
-        prefetch::nth_to_write(&self.ues, queue.ue.0 as usize);
+    pub fn prefetch_ue(&self, ue: UeId) {
+        prefetch::nth_to_write(&self.ues, ue.0 as usize);
     }
 
-    /// Asks for the queue itself. Second of three passes.
+    /// Asks for a queue, ahead of a burst. First of two passes over it.
     #[inline]
-    pub fn prefetch_queue(&self, queue: QueueId) {
-        if let Some(of) = self.ues.get(queue.ue.0 as usize) {
-            prefetch::nth_to_write(&self.queues.of, of.line(queue.place));
+    pub fn prefetch_queue(&self, line: QueueLine) {
+        prefetch::nth_to_write(&self.queues.of, line.0 as usize);
+    }
+
+    /// Asks for what a packet of the queue is linked with: the last one, or the UE's node. Second of two passes.
+    #[inline]
+    pub fn prefetch_tail(&self, line: QueueLine) {
+        if let Some(queue) = self.queues.of.get(line.0 as usize) {
+            if queue.packets == 0 {
+                prefetch::nth_to_write(&self.ues, queue.ue() as usize);
+            } else {
+                self.packets.prefetch(queue.tail);
+            }
         }
     }
 
-    /// Asks for the descriptor of its last packet. Third of three passes.
+    /// Asks for the rooms of as many packets as come next.
     #[inline]
-    pub fn prefetch_tail(&self, queue: QueueId) {
-        let of = self.ues.get(queue.ue.0 as usize);
-        if let Some(queue) = of.and_then(|of| self.queues.of.get(of.line(queue.place))) {
-            prefetch::nth_to_write(&self.packets.of, queue.tail as usize);
-        }
+    pub fn prefetch_rooms(&self, packets: usize) {
+        self.packets.prefetch_free(packets);
     }
 }

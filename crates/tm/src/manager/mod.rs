@@ -22,7 +22,7 @@ use crate::aqm::wred::Wred;
 use crate::chunks::Chunks;
 use crate::ids::{Class, LossReason, QueueId, Slot, UeId};
 use crate::node::Node;
-use crate::packets::{Packet, Packets};
+use crate::packets::{Descriptor, Packets, Room};
 use crate::queue::QueueShaper;
 use crate::runs::Runs;
 use crate::spec::{Limits, MOST_WRED_PROFILES, TmError};
@@ -34,7 +34,7 @@ pub use self::enqueue::Arrival;
 pub use self::transfer::{Held, UeState};
 
 /// The traffic manager of one worker.
-pub struct Manager {
+pub struct Manager<R = Descriptor> {
     limits: Limits,
     /// The latest time that was passed in, in nanoseconds: a clock that goes back is taken for this.
     now: u64,
@@ -51,7 +51,7 @@ pub struct Manager {
     queues: Runs,
     shapers: Slab<QueueShaper>,
     free_shapers: Vec<u32>,
-    packets: Packets,
+    packets: Packets<R>,
     /// Octets held.
     octets: u64,
     /// Packets held.
@@ -64,8 +64,6 @@ pub struct Manager {
     wred: Vec<Wred>,
     random: Random,
     classes: [ClassView; Class::COUNT],
-    /// The packet that was taken last.
-    taken: Departure,
 }
 
 /// A packet that may leave now.
@@ -109,11 +107,21 @@ impl Departure {
 }
 
 impl Manager {
-    /// A manager without nodes.
+    /// A manager without nodes, for a caller that keeps packets elsewhere, by their slots.
     ///
     /// # Errors
     /// [`TmError::Limit`] and [`TmError::Memory`].
     pub fn new(limits: Limits) -> Result<Self, TmError> {
+        Self::with_rooms(limits)
+    }
+}
+
+impl<R: Room> Manager<R> {
+    /// A manager without nodes, with room for packets as `R` has it.
+    ///
+    /// # Errors
+    /// [`TmError::Limit`] and [`TmError::Memory`].
+    pub fn with_rooms(limits: Limits) -> Result<Self, TmError> {
         limits.check()?;
         // Room for some that were removed and are in rings yet.
         let ues = limits.ues + limits.ues / 8 + 8;
@@ -133,7 +141,7 @@ impl Manager {
             queues: Runs::new(limits.queues)?,
             shapers: Slab::new(limits.shapers as usize)?,
             free_shapers: (0..limits.shapers).rev().collect(),
-            packets: Packets::new(limits.packets)?,
+            packets: Packets::new(limits.packets),
             octets: 0,
             held: 0,
             losses: VecDeque::with_capacity(limits.losses as usize),
@@ -142,8 +150,14 @@ impl Manager {
             wred: Vec::with_capacity(MOST_WRED_PROFILES),
             random: Random(0),
             classes: [ClassView::default(); Class::COUNT],
-            taken: Departure::NONE,
         })
+    }
+
+    /// The room of a slot: what a caller keeps there of a packet stays as long as the slot is its, and until another is
+    /// queued then.
+    #[inline(always)]
+    pub fn room(&mut self, slot: Slot) -> Option<&mut R> {
+        self.packets.room_mut(slot.0)
     }
 
     /// Its limits.
@@ -189,7 +203,7 @@ impl Manager {
     }
 
     /// A packet of the queue in a line is held no longer, and lost.
-    fn lose(&mut self, slot: u32, packet: &Packet, queue: QueueId, line: usize, reason: LossReason) {
+    fn lose(&mut self, slot: u32, packet: &Descriptor, queue: QueueId, line: usize, reason: LossReason) {
         self.count_out(self.queues.of[line].class(), packet.octets);
         self.count_loss(line, reason);
         self.losses.push_back(Loss {
@@ -230,7 +244,7 @@ impl Random {
     }
 }
 
-impl fmt::Debug for Manager {
+impl<R> fmt::Debug for Manager<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Manager")
             .field("limits", &self.limits)

@@ -2,20 +2,21 @@
 
 use super::Manager;
 use crate::node::Entry;
+use crate::packets::Room;
 use crate::ue::Ue;
 
-impl Manager {
-    /// Puts a UE in the rings of its ready classes that it is not in.
+impl<R: Room> Manager<R> {
+    /// Puts a UE in the ring of the best class that it is ready for, if it is not there. In those of other classes it
+    /// is put when it [leaves](Self::leave_ring) this one: what is above them sends nothing of theirs before.
     #[inline]
     pub(super) fn join(&mut self, ue: u32) {
         let of = &mut self.ues[ue as usize];
-        let mut missing = of.ready_classes() & !of.joined;
-        of.joined |= missing;
-        let node = of.node;
-        while missing != 0 {
-            let class = missing.trailing_zeros() as usize;
-            missing &= missing - 1;
-            self.push(node, class, Entry::Ue(ue));
+        let ready = of.ready_classes();
+        let missing = ready & ready.wrapping_neg() & !of.joined;
+        if missing != 0 {
+            of.joined |= missing;
+            let node = of.node;
+            self.push(node, missing.trailing_zeros() as usize, Entry::Ue(ue));
         }
     }
 

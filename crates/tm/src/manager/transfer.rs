@@ -6,7 +6,7 @@ use flow::meter::Colour;
 use super::{Arrival, Manager};
 use crate::ids::{Ecn, LossReason, QueueId, Slot, UeId};
 use crate::node::Entry;
-use crate::packets::Packet;
+use crate::packets::{Descriptor, Room};
 use crate::queue::{Kind, Queue};
 use crate::spec::TmError;
 use crate::ue::Ue;
@@ -58,7 +58,7 @@ impl UeState {
     }
 }
 
-impl Manager {
+impl<R: Room> Manager<R> {
     /// What a UE has of its tokens, whose queues stay.
     pub fn ue_state(&self, ue: UeId, now: Nanos) -> Option<UeState> {
         let at = self.now.max(now.0);
@@ -79,8 +79,8 @@ impl Manager {
         Some(state)
     }
 
-    /// Removes a UE with its queues, and gives out their packets: queue after queue, each in order. Its number is used
-    /// again when no ring has it any more.
+    /// Removes a UE with its queues, and gives out their packets with their rooms: queue after queue, in order. Its
+    /// number is used again when no ring has it any more.
     ///
     /// # Errors
     /// [`TmError::NoUe`].
@@ -88,7 +88,7 @@ impl Manager {
         &mut self,
         ue: UeId,
         now: Nanos,
-        mut each: impl FnMut(Held),
+        mut each: impl FnMut(Held, &mut R),
     ) -> Result<UeState, TmError> {
         let at = self.at(now);
         let mut of = *self.live(ue.0).ok_or(TmError::NoUe(ue))?;
@@ -127,7 +127,7 @@ impl Manager {
         &mut self,
         queue: QueueId,
         now: Nanos,
-        mut each: impl FnMut(Held),
+        mut each: impl FnMut(Held, &mut R),
     ) -> Result<(), TmError> {
         let at = self.at(now);
         let line = self.line(queue)?;
@@ -149,11 +149,11 @@ impl Manager {
         Ok(())
     }
 
-    /// The slots of what is in a queue, in order; of a dual queue in both, those of the classic one first.
+    /// The rooms of what is in a queue, in order; of a dual queue in both, those of the classic one first.
     ///
     /// # Errors
     /// [`TmError::NoQueue`].
-    pub fn held(&self, queue: QueueId, mut each: impl FnMut(Slot)) -> Result<(), TmError> {
+    pub fn held(&mut self, queue: QueueId, mut each: impl FnMut(&mut R)) -> Result<(), TmError> {
         let line = self.line(queue)?;
         let lines = match self.queues.of[line].kind {
             Kind::CLASSIC => line..line + 2,
@@ -161,9 +161,10 @@ impl Manager {
         };
         for line in lines {
             let mut slot = self.queues.of[line].head;
-            while let Some(packet) = self.packets.of.get(slot as usize) {
+            while let Some(room) = self.packets.room_mut(slot) {
+                let packet = *room.descriptor();
                 if !packet.is_gone() {
-                    each(Slot(slot));
+                    each(room);
                 }
                 slot = packet.next;
             }
@@ -173,7 +174,7 @@ impl Manager {
 
     /// Gives out the packets of a queue, and takes its shaper from it. The tokens that this had. Packets of a low
     /// latency queue are given out under the classic one that they were sent to.
-    fn empty_queue(&mut self, queue: QueueId, now: u64, each: &mut impl FnMut(Held)) -> [i64; 2] {
+    fn empty_queue(&mut self, queue: QueueId, now: u64, each: &mut impl FnMut(Held, &mut R)) -> [i64; 2] {
         let of = &mut self.ues[queue.ue.0 as usize];
         let line = of.line(queue.place);
         of.backlog &= !(1 << queue.place);
@@ -185,7 +186,9 @@ impl Manager {
         };
         while let Some((slot, packet)) = self.queues.of[line].pop(&mut self.packets) {
             self.count_out(self.queues.of[line].class(), packet.octets);
-            each(held(slot, name, &packet, now));
+            if let Some(room) = self.packets.room_mut(slot) {
+                each(held(slot, name, &packet, now), room);
+            }
         }
         let number = self.queues.of[line].shaper;
         self.queues.of[line] = Queue::EMPTY;
@@ -244,7 +247,7 @@ impl Manager {
     }
 }
 
-fn held(slot: u32, queue: QueueId, packet: &Packet, now: u64) -> Held {
+fn held(slot: u32, queue: QueueId, packet: &Descriptor, now: u64) -> Held {
     Held {
         slot: Slot(slot),
         queue,

@@ -4,11 +4,11 @@ use flow::Nanos;
 
 use super::Manager;
 use crate::ids::{Class, QueueId};
-use crate::packets::STAMP_SHIFT;
+use crate::packets::{Room, STAMP_SHIFT};
 use crate::queue::Kind;
 use crate::views::{ClassView, QueueView};
 
-impl Manager {
+impl<R: Room> Manager<R> {
     /// All queues of a class.
     pub const fn class(&self, class: Class) -> &ClassView {
         &self.classes[class.number() as usize]

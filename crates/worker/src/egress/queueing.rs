@@ -33,13 +33,13 @@ use packet::ip_fragmentation::FragmentSpec;
 use packet::{PacketBuf, ecn};
 use rules::image::EgressQueues;
 use rules::network::{Egress, Network};
-use tm::{AqmTimes, Arrival, Class, Departure, Ecn, Limits, LossReason, Manager, QueueId, Slot};
+use tm::{AqmTimes, Arrival, Class, Departure, Ecn, Limits, LossReason, Manager, QueueId, QueueLine, Slot};
 
 use self::moved_queues::{ArrivingSessions, MovedPacket, MovedQueues};
 use self::nodes::Nodes;
 use self::packets::{Lost, Output, Record, Room, WaitedIn, Waiting};
 use self::reports::{Reports, drop_reason};
-use self::session_queues::SessionQueues;
+use self::session_queues::{NamedQueues, SessionQueues};
 use self::tally::Tally;
 use crate::burst::batch::{BURST, Batch};
 use crate::burst::credit::Charge;
@@ -66,7 +66,7 @@ const HEADERS: usize = 44;
 /// A packet of the burst that is to wait.
 #[derive(Clone, Copy)]
 struct Chosen {
-    queue: QueueId,
+    queue: QueueLine,
     port: PortId,
     charge: Charge,
     session: SessionIndex,
@@ -78,15 +78,13 @@ struct Chosen {
 
 /// The queues of a worker.
 pub(crate) struct Queueing<B> {
-    manager: Manager,
+    manager: Manager<Room<B>>,
     nodes: Nodes,
     /// The longest packet that is counted as it is, in octets. Longer ones, which are reassembled here and leave in
     /// fragments, count as this.
     largest: u16,
     /// By session, for each direction.
     sessions: Box<[[SessionQueues; 2]]>,
-    /// By slot.
-    waiting: Box<[Room<B>]>,
     /// Those that leave in fragments, by slot: few.
     splits: HashMap<u32, FragmentSpec, foldhash::quality::RandomState>,
     /// Queues that sessions have, and may have.
@@ -119,7 +117,11 @@ pub(crate) struct Queueing<B> {
 
 /// A manager for these limits, for packets of up to `largest` octets; and how long those are that it counts as they
 /// are.
-fn manager(limits: &EgressLimits, nodes: u16, largest: u16) -> Result<(Manager, u16), OutOfMemory> {
+fn manager<B>(
+    limits: &EgressLimits,
+    nodes: u16,
+    largest: u16,
+) -> Result<(Manager<Room<B>>, u16), OutOfMemory> {
     let most_queues = limits.queues.max(1);
     // Changes of sessions that are there find room, too: their undoing may not fail.
     let with_reserve = (most_queues + most_queues / 4 + 64).min(1 << 23) as u32;
@@ -137,7 +139,7 @@ fn manager(limits: &EgressLimits, nodes: u16, largest: u16) -> Result<(Manager, 
         losses: 1_024,
         aqm: AqmTimes::STANDARD,
     };
-    match Manager::new(limits) {
+    match Manager::with_rooms(limits) {
         Ok(manager) => Ok((manager, largest)),
         Err(tm::TmError::Memory(error)) => Err(error),
         Err(error) => unreachable!("limits are clamped: {error}"),
@@ -192,7 +194,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     }
 
     fn with(
-        (manager, nodes): (Manager, Nodes),
+        (manager, nodes): (Manager<Room<B>>, Nodes),
         limits: &EgressLimits,
         largest: u16,
         ports: usize,
@@ -204,7 +206,6 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             nodes,
             largest,
             sessions: in_huge_pages(sessions, |_| [SessionQueues::NONE; 2]),
-            waiting: in_huge_pages(limits.packets, |_| Room::EMPTY),
             splits: HashMap::default(),
             queues: 0,
             most_queues: limits.queues.max(1),
@@ -255,7 +256,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             away: 0,
             queues_limit: self.most_queues,
             packets: self.len(),
-            packets_limit: self.waiting.len(),
+            packets_limit: self.manager.limits().packets as usize,
             octets: self.manager.octets(),
             octets_limit: self.manager.limits().pool,
             lacking: self.lacking.len(),
@@ -282,12 +283,12 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                 if yellow >> (index % BURST) & 1 == 1 {
                     chosen.colour = Colour::Yellow;
                 }
-                self.manager.prefetch_ue(chosen.queue);
+                self.manager.prefetch_queue(chosen.queue);
             }
         }
         let chosen = || self.chosen[..packets.len().min(BURST)].iter().flatten();
-        chosen().for_each(|one| self.manager.prefetch_queue(one.queue));
         chosen().for_each(|one| self.manager.prefetch_tail(one.queue));
+        self.manager.prefetch_rooms(chosen().count());
         for (descriptor, chosen) in descriptors.iter_mut().zip(&self.chosen) {
             if chosen.is_some() {
                 let is_split = matches!(descriptor.fate, Fate::Split(_));
@@ -337,6 +338,10 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         if line.is_none() || !self.nodes.takes(&forward) {
             return None;
         }
+        // Where fewer packets wait than there are queues, most queues are empty.
+        if (self.manager.packets() as usize) < self.queues {
+            self.manager.prefetch_ue(line.ue());
+        }
         // A message of the tunnel has no user packet, and waits behind those of its queue.
         let octets = descriptor.octets.max(1);
         let user = packet.len().checked_sub(octets.into())?;
@@ -357,7 +362,12 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     /// The queue of a packet that its session's plan does not foresee: one by a predefined rule, or of more QoS flows
     /// than there are queues.
     #[cold]
-    fn other_queue(&self, session: SessionIndex, descriptor: &Descriptor, sessions: &impl Plans) -> QueueId {
+    fn other_queue(
+        &self,
+        session: SessionIndex,
+        descriptor: &Descriptor,
+        sessions: &impl Plans,
+    ) -> QueueLine {
         let verdict = &descriptor.verdict;
         let direction = verdict.direction();
         let plan = sessions.plan(session, direction);
@@ -365,10 +375,16 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         self.sessions[session.index()][direction as usize].at(place)
     }
 
-    /// The queues of a direction, if it has any.
-    fn line(&self, session: SessionIndex, direction: Direction) -> Option<SessionQueues> {
-        let line = self.sessions.get(session.index())?[direction as usize];
+    /// Where the queues of a direction are, if it has any.
+    fn line(&self, session: SessionIndex, direction: Direction) -> Option<&SessionQueues> {
+        let line = &self.sessions.get(session.index())?[direction as usize];
         (!line.is_none()).then_some(line)
+    }
+
+    /// Their names.
+    fn queues_of(&self, session: SessionIndex, direction: Direction) -> Option<NamedQueues> {
+        let line = self.line(session, direction)?;
+        Some(NamedQueues::new(line, |queue| self.manager.queue_at(queue)))
     }
 
     /// Puts a packet of the burst into the queue that was [chosen](Self::choose), or among what is
@@ -397,18 +413,22 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             waited_in: self.first_of_message(&chosen),
         };
         let is_reported = self.reports.selects(index);
-        let place = (chosen.queue, chosen.charge.direction());
-        let view = is_reported
-            .then(|| self.manager.queue(chosen.queue, now))
-            .flatten();
-        let before = view.map_or(0, |view| view.octets);
+        let named = is_reported.then(|| self.named(chosen.queue, now)).flatten();
         let queued = match self.arriving.is_empty() {
             true => Some(self.queue(&arrival, waiting, split, now)),
             false => self.queue_beside_arriving(&arrival, waiting, split, now),
         };
-        if is_reported {
-            self.reports.note(index, place, before, queued);
+        if let Some((queue, before)) = named {
+            self.reports
+                .note(index, (queue, chosen.charge.direction()), before, queued);
         }
+    }
+
+    /// The name of a queue, and its octets.
+    #[cold]
+    fn named(&self, queue: QueueLine, now: Nanos) -> Option<(QueueId, u32)> {
+        let queue = self.manager.queue_at(queue)?;
+        Some((queue, self.manager.queue(queue, now)?.octets))
     }
 
     /// The queue that a message waits in first; nothing of a user packet.
@@ -434,12 +454,12 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     #[inline(always)]
     fn queue(
         &mut self,
-        arrival: &Arrival,
+        arrival: &Arrival<QueueLine>,
         waiting: Waiting<B>,
         split: Option<FragmentSpec>,
         now: Nanos,
     ) -> Result<Slot, LossReason> {
-        let queued = self.manager.enqueue(arrival, now);
+        let queued = self.manager.enqueue_at(arrival, now);
         self.note_queued(queued, waiting, split, now);
         queued
     }
@@ -450,13 +470,13 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     #[inline(never)]
     fn queue_beside_arriving(
         &mut self,
-        arrival: &Arrival,
+        arrival: &Arrival<QueueLine>,
         waiting: Waiting<B>,
         split: Option<FragmentSpec>,
         now: Nanos,
     ) -> Option<Result<Slot, LossReason>> {
         let octets = self.manager.octets() + self.arriving.octets() + u64::from(arrival.octets);
-        if self.len() >= self.waiting.len() || octets > self.manager.limits().pool {
+        if self.len() >= self.manager.limits().packets as usize || octets > self.manager.limits().pool {
             self.lose(waiting, LossReason::PoolFull);
             return Some(Err(LossReason::PoolFull));
         }
@@ -472,7 +492,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     /// There is more, and the packet is lost.
     fn hold_back(
         &mut self,
-        arrival: &Arrival,
+        arrival: &Arrival<QueueLine>,
         waiting: Waiting<B>,
         split: Option<FragmentSpec>,
         now: Nanos,
@@ -516,7 +536,9 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         self.note_losses(now);
         match queued {
             Ok(slot) => {
-                self.waiting[slot.index()].put(waiting);
+                if let Some(room) = self.manager.room(slot) {
+                    room.put(waiting);
+                }
                 if let Some(split) = split {
                     self.splits.insert(slot.0, split);
                 }
@@ -545,7 +567,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 
     #[inline(always)]
     fn take(&mut self, slot: Slot) -> Option<Waiting<B>> {
-        self.waiting.get_mut(slot.index())?.take()
+        self.manager.room(slot)?.take()
     }
 
     /// Whether packets are lost, which the caller has to [take](Self::take_lost).

@@ -8,9 +8,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-use flow::{Blocks, Nanos, PortId, SessionIndex, prefetch};
+use flow::{Blocks, Nanos, PortId, SessionIndex};
 use packet::{DropReason, PacketBuf};
-use tm::Slot;
 
 use super::Queueing;
 use super::packets::{Departing, Record};
@@ -59,19 +58,8 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         for place in 0..self.nodes.ports.len() {
             let room = BURST.saturating_sub(self.standing[place]);
             let node = self.nodes.ports[place];
-            // They came long ago, and are no longer in the cache.
-            let waiting = &self.waiting;
-            let ask = |slot: Slot| {
-                if let Some(room) = waiting.get(slot.index()) {
-                    prefetch::whole(room);
-                }
-            };
-            let departures = &mut self.departures[..room];
-            let taken = self.manager.dequeue_ahead(node, now, departures, ask);
+            let taken = self.manager.dequeue(node, now, &mut self.departures[..room]);
             any |= taken > 0;
-            departures[..taken]
-                .iter()
-                .for_each(|departure| ask(departure.slot));
             let mut port = None;
             for index in 0..taken {
                 self.depart_one(index..taken, place, &mut port, now);

@@ -28,12 +28,12 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         let Some((own, behind)) = self.departures[rest].split_first() else {
             return false;
         };
-        let waiting = &mut self.waiting;
+        let manager = &mut self.manager;
         let mut others = behind
             .iter()
             .filter(|other| other.queue != own.queue && other.sojourn >= own.sojourn);
         others.any(|other| {
-            let other = waiting.get_mut(other.slot.index()).and_then(Room::get_mut);
+            let other = manager.room(other.slot).and_then(Room::get_mut);
             other.is_some_and(|other| {
                 other.session == message.session && other.charge.direction() == message.charge.direction()
             })
@@ -42,7 +42,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 
     /// The next queue that a message has to wait in: its place, and whether it is the low latency one there.
     fn next_of_message(&self, message: &Waiting<B>, now: Nanos) -> Option<(u8, bool)> {
-        let line = self.line(message.session, message.charge.direction())?;
+        let line = self.queues_of(message.session, message.charge.direction())?;
         let queues = (0..line.len() as u8).flat_map(|place| [(place, false), (place, true)]);
         let mut others =
             queues.filter(|(place, is_low_latency)| !message.waited_in.has(*place, *is_low_latency));
@@ -58,8 +58,8 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 
     /// Puts a message into the next queue that it has to wait in. Gives it back, if there is none.
     pub(super) fn wait_on(&mut self, mut message: Waiting<B>, now: Nanos) -> Option<Waiting<B>> {
-        let line = self.line(message.session, message.charge.direction());
-        while let (Some(line), Some((place, is_low_latency))) = (line, self.next_of_message(&message, now)) {
+        let line = self.queues_of(message.session, message.charge.direction());
+        while let (Some(line), Some((place, is_low_latency))) = (&line, self.next_of_message(&message, now)) {
             message.waited_in.insert(place, is_low_latency);
             let arrival = Arrival {
                 queue: line.at(usize::from(place)),
@@ -72,7 +72,9 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             // A packet that gives way may have had the same slot.
             self.note_losses(now);
             if let Ok(slot) = queued {
-                self.waiting[slot.index()].put(message);
+                if let Some(room) = self.manager.room(slot) {
+                    room.put(message);
+                }
                 return None;
             }
         }

@@ -15,7 +15,7 @@ use tm::{Held, Slot, UeState};
 use super::Queueing;
 use super::moved_queues::{MovedPacket, MovedPlan, MovedQueues};
 use super::packets::{Departing, Room};
-use super::session_queues::SessionQueues;
+use super::session_queues::NamedQueues;
 use super::sessions::has_same_queues;
 use crate::io::PacketMetadata;
 use crate::sessions::moved_counts::MovedCounts;
@@ -37,7 +37,8 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
             packets: Vec::new(),
         };
         for direction in Direction::BOTH {
-            let (Some(line), Some(plan)) = (self.line(session, direction), image.egress_queues(direction))
+            let (Some(line), Some(plan)) =
+                (self.queues_of(session, direction), image.egress_queues(direction))
             else {
                 self.lacking.remove(&(session, direction));
                 continue;
@@ -58,17 +59,16 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     /// Takes the packets of a session's queues out, in order. Gives what is left of their rates.
     fn take_out(
         &mut self,
-        line: &SessionQueues,
+        line: &NamedQueues,
         direction: Direction,
         packets: &mut Vec<MovedPacket<B>>,
         now: Nanos,
     ) -> Vec<(u8, UeState)> {
-        let (all, splits, manager) = (&mut self.waiting, &mut self.splits, &mut self.manager);
+        let (splits, manager) = (&mut self.splits, &mut self.manager);
         let reports = &mut self.reports;
-        let mut take = |held: Held| {
+        let mut take = |held: Held, room: &mut Room<B>| {
             reports.end(held.slot, QueueEnd::Moved, now);
-            let waiting = all.get_mut(held.slot.index()).and_then(Room::take);
-            if let (Some(waiting), Some(place)) = (waiting, line.place_of(held.queue)) {
+            if let (Some(waiting), Some(place)) = (room.take(), line.place_of(held.queue)) {
                 packets.push(MovedPacket {
                     direction,
                     place,
@@ -176,7 +176,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         fits: [bool; 2],
         now: Nanos,
     ) {
-        let line = self.line(session, direction);
+        let line = self.queues_of(session, direction);
         let Some(line) = line.filter(|_| fits[direction as usize]) else {
             return;
         };
@@ -190,7 +190,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 
     /// Puts a packet that has waited elsewhere behind those of its queue here.
     fn enqueue_moved(&mut self, packet: MovedPacket<B>, now: Nanos) {
-        let Some(line) = self.line(packet.waiting.session, packet.direction) else {
+        let Some(line) = self.queues_of(packet.waiting.session, packet.direction) else {
             return self.stand(packet.departing());
         };
         let queue = line.at(usize::from(packet.place));

@@ -84,7 +84,12 @@ impl Nodes {
 
     /// Adds the nodes of a network to the manager of one of this number of workers, which has none and room for all.
     /// Each begins with an equal part of every rate.
-    pub fn new(manager: &mut Manager, network: &Arc<Network>, egress: &Egress, workers: u16) -> Self {
+    pub fn new(
+        manager: &mut Manager<impl tm::Room>,
+        network: &Arc<Network>,
+        egress: &Egress,
+        workers: u16,
+    ) -> Self {
         let mut nodes = Self {
             ports: Vec::new(),
             instances: vec![None; network.instances().len()],
@@ -131,7 +136,12 @@ impl Nodes {
         nodes
     }
 
-    fn add(&mut self, manager: &mut Manager, of: EgressRate, spec: NodeSpec) -> Option<NodeId> {
+    fn add(
+        &mut self,
+        manager: &mut Manager<impl tm::Room>,
+        of: EgressRate,
+        spec: NodeSpec,
+    ) -> Option<NodeId> {
         let node = match manager.add_node(spec) {
             Err(TmError::NodesFull) => {
                 self.remove_unused(manager);
@@ -149,7 +159,7 @@ impl Nodes {
 
     /// Removes policers that no session has any more, from the narrowest on.
     #[cold]
-    fn remove_unused(&mut self, manager: &mut Manager) {
+    fn remove_unused(&mut self, manager: &mut Manager<impl tm::Room>) {
         let mut before = usize::MAX;
         while self.policers.len() < before {
             before = self.policers.len();
@@ -166,7 +176,7 @@ impl Nodes {
     /// The innermost node of a session's queues: that of its narrowest policer that shapes, or of its instance.
     pub fn innermost(
         &mut self,
-        manager: &mut Manager,
+        manager: &mut Manager<impl tm::Room>,
         plan: &EgressQueues,
         direction: Direction,
     ) -> Option<NodeId> {
@@ -187,7 +197,7 @@ impl Nodes {
     }
 
     /// It begins with a worker's even part of the rate, until control has divided that anew.
-    fn add_policer(&mut self, manager: &mut Manager, below: PolicerBelow) -> Option<NodeId> {
+    fn add_policer(&mut self, manager: &mut Manager<impl tm::Room>, below: PolicerBelow) -> Option<NodeId> {
         let network = Arc::clone(&self.network);
         let mut known = network.policers().shaped();
         let (_, policer) = known.find(|(id, _)| *id == below.policer)?;
@@ -207,7 +217,7 @@ impl Nodes {
     }
 
     /// What each node has sent since this was asked last, and who waits for it.
-    pub fn take_demands(&self, manager: &mut Manager) -> Box<[EgressDemand]> {
+    pub fn take_demands(&self, manager: &mut Manager<impl tm::Room>) -> Box<[EgressDemand]> {
         let mut demands = Vec::with_capacity(self.rates.len());
         manager.take_demands(|node, demand| {
             if let Some(Some(rate)) = self.rates.get(usize::from(node.0)) {
@@ -223,7 +233,7 @@ impl Nodes {
     }
 
     /// Sets the parts that nodes have of their rates.
-    pub fn set_leases(&self, manager: &mut Manager, leases: &[EgressLease], now: Nanos) {
+    pub fn set_leases(&self, manager: &mut Manager<impl tm::Room>, leases: &[EgressLease], now: Nanos) {
         for lease in leases {
             let known = self.rates.get(usize::from(lease.node)).copied().flatten();
             if known == Some(lease.rate) {
@@ -256,7 +266,7 @@ fn node_spec(parent: Option<NodeId>, rate: Rate, overhead: usize) -> NodeSpec {
 }
 
 /// What queues do against standing delay. Each class with WRED has a profile; there is room for those of all classes.
-fn aqm(manager: &mut Manager, management: QueueManagement) -> Aqm {
+fn aqm(manager: &mut Manager<impl tm::Room>, management: QueueManagement) -> Aqm {
     match management {
         QueueManagement::TailDrop => Aqm::TailDrop,
         QueueManagement::CoDel => Aqm::CoDel,

@@ -45,34 +45,55 @@ impl WaitedIn {
     }
 }
 
-/// Room for a packet that waits: one cache line, where buffers are pointers.
-#[repr(align(64))]
-pub(super) struct Room<B>(Option<Waiting<B>>);
+/// Room for a packet that waits: one cache line with what the manager knows of it, where buffers are pointers.
+#[repr(C, align(64))]
+pub(super) struct Room<B> {
+    descriptor: tm::Descriptor,
+    waiting: Option<Waiting<B>>,
+}
 
 const _: () = assert!(
     size_of::<Room<std::num::NonZero<u64>>>() == 64,
     "there are very many"
 );
 
-impl<B> Room<B> {
-    /// Nothing waits there.
-    pub const EMPTY: Self = Self(None);
+impl<B> Default for Room<B> {
+    fn default() -> Self {
+        Self {
+            descriptor: tm::Descriptor::default(),
+            waiting: None,
+        }
+    }
+}
 
+impl<B> tm::Room for Room<B> {
+    #[inline(always)]
+    fn descriptor(&self) -> &tm::Descriptor {
+        &self.descriptor
+    }
+
+    #[inline(always)]
+    fn descriptor_mut(&mut self) -> &mut tm::Descriptor {
+        &mut self.descriptor
+    }
+}
+
+impl<B> Room<B> {
     /// What waits there.
     pub const fn get_mut(&mut self) -> Option<&mut Waiting<B>> {
-        self.0.as_mut()
+        self.waiting.as_mut()
     }
 
     /// Puts a packet there.
     #[inline(always)]
     pub fn put(&mut self, waiting: Waiting<B>) {
-        self.0 = Some(waiting);
+        self.waiting = Some(waiting);
     }
 
     /// Takes the packet out.
     #[inline(always)]
     pub const fn take(&mut self) -> Option<Waiting<B>> {
-        self.0.take()
+        self.waiting.take()
     }
 }
 

@@ -33,7 +33,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                 .image
                 .egress_queues(noted.direction)?;
             let place = self
-                .line(traced.session, noted.direction)?
+                .queues_of(traced.session, noted.direction)?
                 .place_of(noted.queue)?;
             Some(plan.queues.get(usize::from(place))?.class)
         });

@@ -2,7 +2,7 @@
 
 use flow::Verdict;
 use rules::image::EgressQueues;
-use tm::{QueueId, UeId};
+use tm::{QueueId, QueueLine, UeId};
 
 /// No queue of this number has such a key.
 const UNUSED: u16 = 0xfffe;
@@ -17,9 +17,10 @@ pub(super) struct SessionQueues {
     shared: u64,
     /// By place: the slot of the QER that marks packets, and that of the one whose rate they share.
     keys: [u16; EgressQueues::MAX],
-    /// By place.
-    ues: [u32; EgressQueues::MAX],
-    places: [u8; EgressQueues::MAX],
+    /// By place: where the queue is.
+    lines: [u32; EgressQueues::MAX],
+    /// The node of the first queue, and mostly of all.
+    ue: UeId,
 }
 
 const _: () = assert!(size_of::<SessionQueues>() == 64);
@@ -29,22 +30,23 @@ impl SessionQueues {
     pub const NONE: Self = Self {
         shared: 0,
         keys: [UNUSED; EgressQueues::MAX],
-        ues: [0; EgressQueues::MAX],
-        places: [0; EgressQueues::MAX],
+        lines: [0; EgressQueues::MAX],
+        ue: UeId(u32::MAX),
     };
 
-    /// Those of a plan, which are these, in its order.
-    pub fn new(plan: &EgressQueues, queues: &[QueueId]) -> Self {
+    /// Those of a plan, which are here, in its order, the first below this node.
+    pub fn new(plan: &EgressQueues, ue: UeId, queues: &[QueueLine]) -> Self {
         let mut all = Self {
             shared: plan.shared_slots(),
+            ue,
             ..Self::NONE
         };
-        for (place, (queue, id)) in plan.queues.iter().zip(queues).enumerate().take(EgressQueues::MAX) {
+        for (place, (queue, line)) in plan.queues.iter().zip(queues).enumerate().take(EgressQueues::MAX) {
             let shaper = queue
                 .shaper
                 .and_then(|place| plan.shapers.get(usize::from(place)));
             all.keys[place] = key(queue.marking, shaper.map_or(ALONE, |shaper| shaper.slot));
-            (all.ues[place], all.places[place]) = (id.ue.0, id.place);
+            all.lines[place] = line.0;
         }
         all
     }
@@ -55,37 +57,26 @@ impl SessionQueues {
         self.keys[0] == UNUSED
     }
 
+    /// The node that most of its queues are below.
+    #[inline(always)]
+    pub const fn ue(&self) -> UeId {
+        self.ue
+    }
+
     /// How many queues it has.
     pub fn len(&self) -> usize {
         self.keys.iter().take_while(|key| **key != UNUSED).count()
     }
 
-    /// The nodes of its queues, each once.
-    pub fn ues(&self) -> Vec<UeId> {
-        let mut all: Vec<_> = self.ues[..self.len()].iter().copied().map(UeId).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
-
     /// The place of a queue in the plan.
-    pub fn place_of(&self, queue: QueueId) -> Option<u8> {
+    pub fn place_of(&self, queue: QueueLine) -> Option<u8> {
         let mut places = 0..self.len() as u8;
         places.find(|place| self.at(usize::from(*place)) == queue)
     }
 
-    /// The places of the first queue of each node, in the order of the plan.
-    pub fn first_of_ues(&self) -> impl Iterator<Item = u8> + '_ {
-        let is_first = |place: &u8| {
-            let ues = &self.ues[..=usize::from(*place)];
-            ues.iter().position(|ue| *ue == ues[ues.len() - 1]) == Some(usize::from(*place))
-        };
-        (0..self.len() as u8).filter(is_first)
-    }
-
     /// The queue for packets of a verdict, unless its plan does not foresee them.
     #[inline(always)]
-    pub fn find(&self, verdict: &Verdict) -> Option<QueueId> {
+    pub fn find(&self, verdict: &Verdict) -> Option<QueueLine> {
         let shared = verdict.qers & self.shared;
         let shaper = match shared {
             0 => ALONE,
@@ -98,12 +89,51 @@ impl SessionQueues {
 
     /// The queue at a place of the plan.
     #[inline(always)]
+    pub const fn at(&self, place: usize) -> QueueLine {
+        QueueLine(self.lines[place % EgressQueues::MAX])
+    }
+}
+
+/// The queues of one direction of a session by their names, in the order of its plan.
+pub(super) struct NamedQueues(Vec<QueueId>);
+
+impl NamedQueues {
+    /// Those of a line, where `name` says what is where.
+    pub fn new(line: &SessionQueues, name: impl Fn(QueueLine) -> Option<QueueId>) -> Self {
+        Self((0..line.len()).filter_map(|place| name(line.at(place))).collect())
+    }
+
+    /// How many there are.
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The queue at a place of the plan, below the length.
     pub fn at(&self, place: usize) -> QueueId {
-        let place = place % EgressQueues::MAX;
-        QueueId {
-            ue: UeId(self.ues[place]),
-            place: self.places[place],
-        }
+        self.0[place]
+    }
+
+    /// The nodes of its queues, each once.
+    pub fn ues(&self) -> Vec<UeId> {
+        let mut all: Vec<_> = self.0.iter().map(|queue| queue.ue).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// The place of a queue in the plan.
+    pub fn place_of(&self, queue: QueueId) -> Option<u8> {
+        let place = self.0.iter().position(|of| *of == queue)?;
+        Some(place as u8)
+    }
+
+    /// The places of the first queue of each node, in the order of the plan.
+    pub fn first_of_ues(&self) -> impl Iterator<Item = u8> + '_ {
+        let is_first = |place: &u8| {
+            let ue = self.0[usize::from(*place)].ue;
+            self.0.iter().position(|of| of.ue == ue) == Some(usize::from(*place))
+        };
+        (0..self.len() as u8).filter(is_first)
     }
 }
 
@@ -154,8 +184,8 @@ mod tests {
             qers: u64,
         ) {
             let plan = plan(&[7, 9], &marks);
-            let ids: Vec<_> = (0..marks.len()).map(|place| QueueId { ue: UeId(3), place: place as u8 }).collect();
-            let line = SessionQueues::new(&plan, &ids);
+            let ids: Vec<_> = (0..marks.len()).map(|place| QueueLine(8 + place as u32)).collect();
+            let line = SessionQueues::new(&plan, UeId(3), &ids);
             // No PDR has two QERs whose rates are shared.
             let qers = if qers & 1 << 7 != 0 { qers & !(1 << 9) } else { qers };
             let verdict = Verdict { marking, qers, ..Verdict::NONE };

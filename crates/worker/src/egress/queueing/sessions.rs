@@ -6,7 +6,7 @@ use packet::ip_fragmentation::FragmentSpec;
 use packet::{DropReason, PacketBuf};
 use rules::image::{EgressQueue, EgressQueues, MeterShare, SessionImage};
 use rules::model::Urr;
-use tm::{Aqm, Class, NodeId, QueueId, QueueRates, QueueSpec, Shaper, UeId, UeSpec};
+use tm::{Aqm, Class, NodeId, QueueId, QueueLine, QueueRates, QueueSpec, Shaper, UeId, UeSpec};
 
 use super::Queueing;
 use super::moved_queues::{MovedPacket, MovedQueues};
@@ -54,14 +54,13 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         let slots: Vec<_> = counters.iter().map(|counter| image.slot_of(*counter)).collect();
         let session = image.session;
         for direction in Direction::BOTH {
-            let Some(line) = self.line(session, direction) else {
+            let Some(line) = self.queues_of(session, direction) else {
                 continue;
             };
-            let waiting = &mut self.waiting;
             let queues = (0..line.len()).map(|place| line.at(place));
             for queue in queues {
-                let held = self.manager.held(queue, |slot| {
-                    if let Some(waiting) = waiting.get_mut(slot.index()).and_then(Room::get_mut) {
+                let held = self.manager.held(queue, |room| {
+                    if let Some(waiting) = room.get_mut() {
                         waiting.charge.arrive(installed, &slots);
                     }
                 });
@@ -91,7 +90,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     /// The queues that a session has, for views.
     pub fn status(&self, image: &SessionImage, now: Nanos) -> Vec<QueueStatus> {
         let of_direction = |direction| {
-            let line = self.line(image.session, direction)?;
+            let line = self.queues_of(image.session, direction)?;
             Some((direction, line, image.egress_queues(direction)?))
         };
         let directions = Direction::BOTH.into_iter().filter_map(of_direction);
@@ -192,13 +191,14 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         now: Nanos,
         mut each: impl FnMut(Waiting<B>, Option<FragmentSpec>),
     ) {
-        let line = self.forget_line(session, direction);
-        let (waiting, splits, reports) = (&mut self.waiting, &mut self.splits, &mut self.reports);
-        for ue in line.ues() {
-            let removed = self.manager.remove_ue(ue, now, |held| {
+        let line = self.queues_of(session, direction);
+        self.forget_line(session, direction);
+        let (splits, reports) = (&mut self.splits, &mut self.reports);
+        for ue in line.map(|line| line.ues()).into_iter().flatten() {
+            let removed = self.manager.remove_ue(ue, now, |held, room: &mut Room<B>| {
                 let is_marked = held.marks_ce;
                 reports.end(held.slot, end.unwrap_or(QueueEnd::Left { is_marked }), now);
-                if let Some(mut waiting) = waiting.get_mut(held.slot.index()).and_then(Room::take) {
+                if let Some(mut waiting) = room.take() {
                     if held.marks_ce {
                         waiting.mark();
                     }
@@ -209,15 +209,14 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         }
     }
 
-    /// A direction has no queues any more. Those that it had.
-    pub(super) fn forget_line(&mut self, session: SessionIndex, direction: Direction) -> SessionQueues {
+    /// A direction has no queues any more.
+    pub(super) fn forget_line(&mut self, session: SessionIndex, direction: Direction) {
         let lines = self.sessions.get_mut(session.index());
         let line = lines.map_or(SessionQueues::NONE, |lines| {
             std::mem::replace(&mut lines[direction as usize], SessionQueues::NONE)
         });
         self.queues -= line.len();
         self.lacking.remove(&(session, direction));
-        line
     }
 
     /// Adds the queues of a plan.
@@ -248,7 +247,10 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
                 None => return self.give_up(session, direction, &ues),
             }
         }
-        let line = SessionQueues::new(plan, &ids);
+        // Where they are is known when a node has all of its queues.
+        let lines: Vec<QueueLine> = ids.iter().filter_map(|id| self.manager.line_of(*id)).collect();
+        let ue = ids.first().map_or(UeId(u32::MAX), |id| id.ue);
+        let line = SessionQueues::new(plan, ue, &lines);
         self.queues += line.len();
         self.sessions[session.index()][direction as usize] = line;
     }
@@ -268,7 +270,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     fn give_up(&mut self, session: SessionIndex, direction: Direction, ues: &[Option<UeId>]) {
         self.lacking.insert((session, direction));
         for ue in ues.iter().flatten() {
-            let _ = self.manager.remove_ue(*ue, Nanos::ZERO, |_| {});
+            let _ = self.manager.remove_ue(*ue, Nanos::ZERO, |_, _| {});
         }
     }
 
@@ -344,10 +346,10 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         plan: &EgressQueues,
         now: Nanos,
     ) {
-        let Some(line) = self.line(session, direction) else {
+        let Some(line) = self.queues_of(session, direction) else {
             return;
         };
-        for (place, queue) in plan.queues.iter().enumerate() {
+        for (place, queue) in plan.queues.iter().enumerate().take(line.len()) {
             let id = line.at(place);
             if let Some(own) = queue
                 .shaper

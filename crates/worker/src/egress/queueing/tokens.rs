@@ -8,7 +8,7 @@ use tm::UeState;
 
 use super::Queueing;
 use super::packets::Room;
-use super::session_queues::SessionQueues;
+use super::session_queues::NamedQueues;
 use crate::io::PacketMetadata;
 use crate::trace::report::QueueEnd;
 
@@ -26,7 +26,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         plan: &EgressQueues,
         now: Nanos,
     ) -> QueueTokens {
-        let Some(line) = self.line(session, direction) else {
+        let Some(line) = self.queues_of(session, direction) else {
             return QueueTokens::default();
         };
         read(&line, plan, now, |place| {
@@ -43,18 +43,18 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         plan: &EgressQueues,
         now: Nanos,
     ) -> QueueTokens {
-        let Some(line) = self.line(session, direction) else {
+        let Some(line) = self.queues_of(session, direction) else {
             return QueueTokens::default();
         };
         let (mut leaving, mut used) = (Vec::new(), Vec::new());
         let mut states = Vec::new();
         for place in line.first_of_ues() {
-            let (waiting, splits, reports) = (&mut self.waiting, &mut self.splits, &mut self.reports);
+            let (splits, reports) = (&mut self.splits, &mut self.reports);
             let ue = line.at(usize::from(place)).ue;
-            let removed = self.manager.remove_ue(ue, now, |held| {
+            let removed = self.manager.remove_ue(ue, now, |held, room: &mut Room<B>| {
                 let is_marked = held.marks_ce;
                 reports.end(held.slot, QueueEnd::Left { is_marked }, now);
-                let Some(mut waiting) = waiting.get_mut(held.slot.index()).and_then(Room::take) else {
+                let Some(mut waiting) = room.take() else {
                     return;
                 };
                 if is_marked {
@@ -108,7 +108,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     /// wait.
     pub fn has_room_to_stand(&self) -> bool {
         let standing = self.outputs.iter().map(|output| output.queue.len());
-        standing.sum::<usize>() < LEAST_STANDING + self.waiting.len() / 4
+        standing.sum::<usize>() < LEAST_STANDING + self.manager.limits().packets as usize / 4
     }
 
     /// Whether something of a session stands before ports.
@@ -127,7 +127,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
         now: Nanos,
     ) {
         let fit = tokens.shapers.len() == plan.shapers.len() && tokens.queues.len() == plan.queues.len();
-        let Some(line) = self.line(session, direction).filter(|_| fit) else {
+        let Some(line) = self.queues_of(session, direction).filter(|_| fit) else {
             return;
         };
         for first in line.first_of_ues() {
@@ -159,7 +159,7 @@ fn shaper_of(plan: &EgressQueues, place: usize) -> usize {
 
 /// The tokens of a plan's queues. `state` gives those of the node whose first queue is at a place.
 fn read(
-    line: &SessionQueues,
+    line: &NamedQueues,
     plan: &EgressQueues,
     now: Nanos,
     state: impl Fn(u8) -> Option<UeState>,

@@ -8,7 +8,7 @@ use rules::image::EgressQueues;
 use tm::{Aqm, Manager, NodeId, NodeSpec, Shaper, TmError, WredProfile};
 
 use super::nodes::{NodeClass, Nodes};
-use super::packets::{OF_NO_SESSION, Room};
+use super::packets::OF_NO_SESSION;
 use super::tally::Tally;
 use super::{Queueing, manager};
 use crate::EgressLimits;
@@ -151,13 +151,12 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 
     fn for_each_charge(&mut self, session: SessionIndex, mut change: impl FnMut(&mut Charge)) {
         for direction in Direction::BOTH {
-            let Some(line) = self.line(session, direction) else {
+            let Some(line) = self.queues_of(session, direction) else {
                 continue;
             };
-            let waiting = &mut self.waiting;
             for place in 0..line.len() {
-                let held = self.manager.held(line.at(place), |slot| {
-                    if let Some(waiting) = waiting.get_mut(slot.index()).and_then(Room::get_mut) {
+                let held = self.manager.held(line.at(place), |room| {
+                    if let Some(waiting) = room.get_mut() {
                         change(&mut waiting.charge);
                     }
                 });
@@ -201,7 +200,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     }
 }
 
-fn aqm(manager: &mut Manager, management: &Management) -> Result<Aqm, TmError> {
+fn aqm(manager: &mut Manager<impl tm::Room>, management: &Management) -> Result<Aqm, TmError> {
     Ok(match management {
         Management::TailDrop => Aqm::TailDrop,
         Management::CoDel => Aqm::CoDel,
