@@ -72,7 +72,15 @@ fn main() {
     for file in ["constants.h", "sched.c", "shim.c", "shim.h", "wrapper.h"] {
         println!("cargo::rerun-if-changed=shim/{file}");
     }
-    println!("cargo::rerun-if-env-changed=PKG_CONFIG_PATH");
+    for variable in ["PKG_CONFIG_PATH", "LIBCLANG_PATH", "BINDGEN_EXTRA_CLANG_ARGS"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
+    for program in env::split_paths(&env::var_os("PATH").unwrap_or_default()) {
+        let program = program.join("bindgen");
+        if program.exists() {
+            println!("cargo::rerun-if-changed={}", program.display());
+        }
+    }
     pkg_config(&[&format!("--atleast-version={OLDEST}")]);
     let flags: Vec<String> = pkg_config(&["--cflags"])
         .split_whitespace()

@@ -25,6 +25,29 @@ MBUF_OFFSET(BUF_LEN, buf_len);
 MBUF_OFFSET(NEXT, next);
 MBUF_OFFSET(TX_OFFLOAD, tx_offload);
 
+/* As this compiler lays them out, what the bindings of any bindgen must agree with. */
+#define SIZE(type) static const size_t SHIM_SIZE_##type = sizeof(struct rte_##type)
+#define OFFSET(name, type, field) static const size_t SHIM_AT_##name = offsetof(struct rte_##type, field)
+SIZE(eth_conf);
+SIZE(eth_dev_info);
+SIZE(eth_stats);
+SIZE(ether_addr);
+OFFSET(rx_mode, eth_conf, rxmode.mq_mode);
+OFFSET(rx_mtu, eth_conf, rxmode.mtu);
+OFFSET(rx_offloads, eth_conf, rxmode.offloads);
+OFFSET(tx_offloads, eth_conf, txmode.offloads);
+OFFSET(rss, eth_conf, rx_adv_conf.rss_conf);
+OFFSET(driver_name, eth_dev_info, driver_name);
+OFFSET(max_mtu, eth_dev_info, max_mtu);
+OFFSET(max_rx_queues, eth_dev_info, max_rx_queues);
+OFFSET(rx_capa, eth_dev_info, rx_offload_capa);
+OFFSET(tx_capa, eth_dev_info, tx_offload_capa);
+OFFSET(reta_size, eth_dev_info, reta_size);
+OFFSET(rss_offloads, eth_dev_info, flow_type_rss_offloads);
+OFFSET(segments, eth_dev_info, tx_desc_lim.nb_mtu_seg_max);
+OFFSET(oerrors, eth_stats, oerrors);
+OFFSET(rx_nombuf, eth_stats, rx_nombuf);
+
 static const uint16_t MBUF_HEADROOM = RTE_PKTMBUF_HEADROOM;
 static const uint32_t MEMPOOL_CACHE_MAX = RTE_MEMPOOL_CACHE_MAX_SIZE;
 

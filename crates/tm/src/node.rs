@@ -28,7 +28,7 @@ pub(crate) struct Node {
     pub(crate) quantum: i32,
     /// Nodes and UEs below it.
     pub(crate) children: u32,
-    /// UEs in its rings, for each class that they are there for.
+    /// UEs in its rings, in whatever number of them.
     pub(crate) ues: u32,
     /// Octets that its shaper has let pass since [`Manager::take_demands`](crate::Manager::take_demands).
     pub(crate) passed: u64,

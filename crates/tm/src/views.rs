@@ -26,7 +26,7 @@ pub struct ClassView {
 pub struct NodeDemand {
     /// Octets that left through it, with what packets take there beyond their own.
     pub octets: u64,
-    /// Where its shaper has refused packets: the UEs that wait for it now; one may count for each of its classes.
+    /// Where its shaper has refused packets: the UEs that wait for it now, whatever classes they wait with.
     /// `None`: it could have sent more.
     pub waiting: Option<u32>,
 }

@@ -502,6 +502,38 @@ fn demands(manager: &mut Manager) -> Vec<(NodeId, u64, Option<u32>)> {
     all
 }
 
+/// In whatever order packets of several classes come, a UE that waits counts once.
+#[test]
+fn a_ue_that_waits_counts_once_for_all_of_its_classes() {
+    let mut bench = Bench::new(Limits::new(16, 16, 1_024), Shaper::UNLIMITED);
+    let slow = bench
+        .manager
+        .add_node(node(Some(bench.port), shaper(8, 3_000), 1))
+        .unwrap();
+    let specs = [1, 5].map(|class| QueueSpec::new(Class::new(class), 1 << 20));
+    let ues = [(); 3].map(|()| bench.ue(slow, Shaper::UNLIMITED, &specs));
+    bench.fill(queue(ues[0], 0), 20, 1_000);
+    while bench.next().is_some() {}
+    for (ue, places) in [(ues[1], [0, 1]), (ues[2], [1, 0])] {
+        places.map(|place| bench.fill(queue(ue, place), 2, 1_000));
+    }
+    let waiting = |bench: &mut Bench| demands(&mut bench.manager)[usize::from(slow.0)].2;
+    assert_eq!(waiting(&mut bench), Some(3));
+    // One that is removed is forgotten; what all others have leaves.
+    bench
+        .manager
+        .remove_ue(ues[0], Nanos(bench.now), |_, _| ())
+        .unwrap();
+    bench
+        .manager
+        .set_node_rate(slow, Shaper::UNLIMITED, Nanos(bench.now))
+        .unwrap();
+    bench.now += 1_000_000_000;
+    while bench.next().is_some() {}
+    let twice = [(); 2].map(|()| waiting(&mut bench));
+    assert!(twice[1].is_none_or(|ues| ues == 0), "{twice:?}");
+}
+
 #[test]
 fn a_node_tells_what_it_has_sent_and_how_many_ues_its_shaper_keeps_waiting() {
     let mut bench = Bench::new(Limits::new(16, 16, 1_024), Shaper::UNLIMITED);

@@ -346,7 +346,7 @@ pub struct EgressDemand {
     pub node: u16,
     /// Octets, as the rate counts them, since the last request.
     pub octets: u64,
-    /// Where its part was not enough: how many sessions wait; one with several classes may count for each.
+    /// Where its part was not enough: how many sessions wait, whatever classes they wait with.
     pub waiting: Option<u32>,
 }
 

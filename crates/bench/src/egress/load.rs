@@ -172,11 +172,14 @@ impl Load {
         if self.next + BURST > self.order.len() {
             self.next = 0;
         }
-        let (queues, ahead) = self.order[self.next..].split_at(BURST);
+        let queues = &self.order[self.next..self.next + BURST];
         self.next += BURST;
-        // Those of the next burst: a worker knows them some stages ahead.
-        let ahead = &ahead[..ahead.len().min(BURST)];
-        ahead.iter().for_each(|queue| self.manager.prefetch_queue(*queue));
+        // In the burst itself, as a worker asks for them.
+        queues
+            .iter()
+            .for_each(|queue| self.manager.prefetch_queue(*queue));
+        queues.iter().for_each(|queue| self.manager.prefetch_tail(*queue));
+        self.manager.prefetch_rooms(BURST);
         for queue in queues {
             let arrival = Arrival {
                 queue: *queue,
@@ -187,7 +190,6 @@ impl Load {
             let answer: Result<Slot, LossReason> = self.manager.enqueue_at(&arrival, Nanos(self.now / 1_000));
             self.lost += u64::from(answer.is_err());
         }
-        ahead.iter().for_each(|queue| self.manager.prefetch_tail(*queue));
         self.offered += BURST as u64;
     }
 

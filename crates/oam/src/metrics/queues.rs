@@ -85,7 +85,7 @@ const SHAPER_BYTES: Metric = Metric::counter(
 const SHAPER_WAITING: Metric = Metric::gauge(
     "sluice_egress_shaper_waiting_sessions",
     SHAPER,
-    "Sessions that wait because such a rate is used up; one with several classes may count for each.",
+    "Sessions that wait because such a rate is used up, whatever classes they wait with.",
 );
 /// What a metric says of a shared rate; `None`: nothing.
 type ShaperReading = fn(&ShaperStatus) -> Option<u64>;

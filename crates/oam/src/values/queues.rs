@@ -65,7 +65,7 @@ pub struct ShaperStatus {
     pub sends: u64,
     /// Octets that have left since it was configured, with those headers.
     pub octets: u64,
-    /// Sessions that wait because the rate is used up; one with several classes may count for each.
+    /// Sessions that wait because the rate is used up, whatever classes they wait with.
     pub waiting_sessions: u64,
     /// What each worker has of it.
     pub workers: Vec<ShaperPart>,

@@ -374,19 +374,16 @@ impl<R: Room> Manager<R> {
                     continue;
                 };
                 let mut kept = Fifo::default();
-                let mut left = 0;
                 while let Some(number) = self.chunks.pop(&mut ring) {
                     match Entry::from_number(number) {
                         Entry::Ue(ue) if !self.ues[ue as usize].is_live() => {
                             self.leave_for_good(ue, class);
-                            left += 1;
                         }
                         _ => self.chunks.push(&mut kept, number),
                     }
                 }
                 if let Some(of) = &mut self.nodes[node] {
                     of.rings[class] = kept;
-                    of.ues -= left;
                     if kept.is_empty() {
                         of.ready &= !(1 << class);
                     }
@@ -397,8 +394,8 @@ impl<R: Room> Manager<R> {
 
     /// A UE that was removed leaves a ring.
     pub(super) fn leave_for_good(&mut self, ue: u32, class: usize) {
+        self.part(ue, class);
         let of = &mut self.ues[ue as usize];
-        of.joined &= !(1 << class);
         if of.joined == 0 && !of.is_live() {
             of.state = 0;
             self.leaving -= 1;

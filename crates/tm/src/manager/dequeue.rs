@@ -131,9 +131,7 @@ impl<R: Room> Manager<R> {
             Turn::Front => {}
             Turn::Back => self.chunks.rotate(&mut of.rings[class]),
             Turn::Leaves => {
-                let first = self.chunks.pop_and_keep(&mut of.rings[class]);
-                let is_ue = matches!(first.map(Entry::from_number), Some(Entry::Ue(_)));
-                of.ues -= u32::from(is_ue);
+                self.chunks.pop_and_keep(&mut of.rings[class]);
                 if of.rings[class].is_empty() {
                     of.ready &= !(1 << class);
                 }
@@ -229,8 +227,8 @@ impl<R: Room> Manager<R> {
     /// A UE leaves a ring, for that of the next class that it is ready for, if there is one. What it sent beyond its
     /// turn it has to make up for.
     fn leave_ring(&mut self, ue: u32, class: usize) -> Turn {
+        self.part(ue, class);
         let of = &mut self.ues[ue as usize];
-        of.joined &= !(1 << class);
         of.deficits[class] = of.deficits[class].min(0);
         if of.ready() != 0 {
             self.join(ue);

@@ -120,7 +120,7 @@ impl<R: Room> Manager<R> {
     /// A manager without nodes, with room for packets as `R` has it.
     ///
     /// # Errors
-    /// [`TmError::Limit`] and [`TmError::Memory`].
+    /// [`TmError::Limit`] and [`TmError::Memory`]. Rooms that there is no memory for end the process.
     pub fn with_rooms(limits: Limits) -> Result<Self, TmError> {
         limits.check()?;
         // Room for some that were removed and are in rings yet.

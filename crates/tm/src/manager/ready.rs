@@ -14,9 +14,25 @@ impl<R: Room> Manager<R> {
         let ready = of.ready_classes();
         let missing = ready & ready.wrapping_neg() & !of.joined;
         if missing != 0 {
+            let is_first = of.joined == 0;
             of.joined |= missing;
             let node = of.node;
+            if let Some(node) = &mut self.nodes[usize::from(node)] {
+                node.ues += u32::from(is_first);
+            }
             self.push(node, missing.trailing_zeros() as usize, Entry::Ue(ue));
+        }
+    }
+
+    /// A UE is no longer in the ring of a class.
+    pub(super) fn part(&mut self, ue: u32, class: usize) {
+        let of = &mut self.ues[ue as usize];
+        let before = of.joined;
+        of.joined &= !(1 << class);
+        let is_last = before != 0 && of.joined == 0;
+        let node = of.node;
+        if let Some(node) = self.nodes[usize::from(node)].as_mut().filter(|_| is_last) {
+            node.ues -= 1;
         }
     }
 
@@ -25,7 +41,6 @@ impl<R: Room> Manager<R> {
         let bit = 1 << class;
         while let Some(of) = &mut self.nodes[usize::from(node)] {
             self.chunks.push(&mut of.rings[class], entry.number());
-            of.ues += u32::from(matches!(entry, Entry::Ue(_)));
             of.ready |= bit;
             if of.waits != 0 || of.joined & bit != 0 {
                 return;

@@ -46,7 +46,7 @@ pub struct EgressPart {
     pub kbit: u64,
     /// What it has sent lately, kbit/s as the rate counts.
     pub sends: u64,
-    /// Sessions that wait because the part is not enough; one with several classes may count for each.
+    /// Sessions that wait because the part is not enough, whatever classes they wait with.
     pub waiting: u64,
 }
 

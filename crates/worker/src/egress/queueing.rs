@@ -384,7 +384,7 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
     /// Their names.
     fn queues_of(&self, session: SessionIndex, direction: Direction) -> Option<NamedQueues> {
         let line = self.line(session, direction)?;
-        Some(NamedQueues::new(line, |queue| self.manager.queue_at(queue)))
+        NamedQueues::new(line, |queue| self.manager.queue_at(queue))
     }
 
     /// Puts a packet of the burst into the queue that was [chosen](Self::choose), or among what is

@@ -190,10 +190,11 @@ impl<B: PacketBuf + PacketMetadata> Queueing<B> {
 
     /// Puts a packet that has waited elsewhere behind those of its queue here.
     fn enqueue_moved(&mut self, packet: MovedPacket<B>, now: Nanos) {
-        let Some(line) = self.queues_of(packet.waiting.session, packet.direction) else {
+        let line = self.line(packet.waiting.session, packet.direction);
+        let queue = line.map(|line| line.at(usize::from(packet.place)));
+        let Some(queue) = queue.and_then(|queue| self.manager.queue_at(queue)) else {
             return self.stand(packet.departing());
         };
-        let queue = line.at(usize::from(packet.place));
         let held = Held {
             slot: Slot(0),
             queue,

@@ -95,27 +95,43 @@ impl SessionQueues {
 }
 
 /// The queues of one direction of a session by their names, in the order of its plan.
-pub(super) struct NamedQueues(Vec<QueueId>);
+pub(super) struct NamedQueues {
+    of: [QueueId; EgressQueues::MAX],
+    len: u8,
+}
 
 impl NamedQueues {
-    /// Those of a line, where `name` says what is where.
-    pub fn new(line: &SessionQueues, name: impl Fn(QueueLine) -> Option<QueueId>) -> Self {
-        Self((0..line.len()).filter_map(|place| name(line.at(place))).collect())
+    /// Those of a line, where `name` says what is where; `None` where it does not know one.
+    pub fn new(line: &SessionQueues, name: impl Fn(QueueLine) -> Option<QueueId>) -> Option<Self> {
+        let none = QueueId {
+            ue: UeId(u32::MAX),
+            place: 0,
+        };
+        let len = line.len();
+        let mut of = [none; EgressQueues::MAX];
+        for (place, of) in of.iter_mut().enumerate().take(len) {
+            *of = name(line.at(place))?;
+        }
+        Some(Self { of, len: len as u8 })
     }
 
     /// How many there are.
     pub const fn len(&self) -> usize {
-        self.0.len()
+        self.len as usize
     }
 
-    /// The queue at a place of the plan, below the length.
-    pub fn at(&self, place: usize) -> QueueId {
-        self.0[place]
+    /// The queue at a place of the plan; one that is nowhere beyond the length.
+    pub const fn at(&self, place: usize) -> QueueId {
+        self.of[place % EgressQueues::MAX]
+    }
+
+    fn all(&self) -> &[QueueId] {
+        self.of.get(..self.len()).unwrap_or_default()
     }
 
     /// The nodes of its queues, each once.
     pub fn ues(&self) -> Vec<UeId> {
-        let mut all: Vec<_> = self.0.iter().map(|queue| queue.ue).collect();
+        let mut all: Vec<_> = self.all().iter().map(|queue| queue.ue).collect();
         all.sort_unstable();
         all.dedup();
         all
@@ -123,15 +139,15 @@ impl NamedQueues {
 
     /// The place of a queue in the plan.
     pub fn place_of(&self, queue: QueueId) -> Option<u8> {
-        let place = self.0.iter().position(|of| *of == queue)?;
+        let place = self.all().iter().position(|of| *of == queue)?;
         Some(place as u8)
     }
 
     /// The places of the first queue of each node, in the order of the plan.
     pub fn first_of_ues(&self) -> impl Iterator<Item = u8> + '_ {
         let is_first = |place: &u8| {
-            let ue = self.0[usize::from(*place)].ue;
-            self.0.iter().position(|of| of.ue == ue) == Some(usize::from(*place))
+            let ue = self.at(usize::from(*place)).ue;
+            self.all().iter().position(|of| of.ue == ue) == Some(usize::from(*place))
         };
         (0..self.len() as u8).filter(is_first)
     }
