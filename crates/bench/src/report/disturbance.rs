@@ -50,7 +50,7 @@ impl Disturbance {
     /// The share of all spans that others took.
     #[must_use]
     pub fn taken(&self) -> f64 {
-        (self.waited_nanos + self.stolen_nanos) as f64 / self.wall_nanos.max(1) as f64
+        taken([self.wall_nanos, self.waited_nanos, self.stolen_nanos])
     }
 
     /// What disturbed the run, in words; none: nothing that shows.
@@ -86,9 +86,9 @@ impl Disturbance {
     fn look_at(&mut self, fields: &Map<String, Value>) {
         if let Some([wall, waited, stolen]) = span(fields) {
             self.spans += 1;
-            self.wall_nanos += wall;
-            self.waited_nanos += waited;
-            self.stolen_nanos += stolen;
+            add(&mut self.wall_nanos, wall);
+            add(&mut self.waited_nanos, waited);
+            add(&mut self.stolen_nanos, stolen);
             self.most_taken = self.most_taken.max(taken([wall, waited, stolen]));
         }
         let number = |name: &str| fields.get(name).and_then(Value::as_u64);
@@ -96,8 +96,9 @@ impl Disturbance {
         let counted = fields.get("round").and_then(|round| round.get("count")?.as_u64());
         let counted = counted.or_else(|| number("kept_rounds"));
         if let Some((disturbed, counted)) = number("disturbed").zip(counted) {
-            self.disturbed_rounds += disturbed;
-            self.rounds += counted + disturbed;
+            add(&mut self.disturbed_rounds, disturbed);
+            add(&mut self.rounds, counted);
+            add(&mut self.rounds, disturbed);
         }
         let sides = ["generator", "device"].map(|side| fields.get(side)?.as_object().and_then(span));
         if let [Some(generator), Some(device)] = sides {
@@ -120,7 +121,12 @@ fn span(fields: &Map<String, Value>) -> Option<[u64; 3]> {
 }
 
 fn taken([wall, waited, stolen]: [u64; 3]) -> f64 {
-    (waited + stolen) as f64 / wall.max(1) as f64
+    waited.saturating_add(stolen) as f64 / wall.max(1) as f64
+}
+
+/// The numbers are a file's: they may be any.
+const fn add(sum: &mut u64, number: u64) {
+    *sum = sum.saturating_add(number);
 }
 
 #[cfg(test)]
@@ -152,6 +158,18 @@ mod tests {
         assert!((found.taken() - 10.0 / 8_000.0).abs() < 1e-12);
         assert!((found.most_taken - 0.006).abs() < 1e-12);
         assert_eq!(found.reasons(), ["2 of 3 trials are void"]);
+    }
+
+    #[test]
+    fn sums_of_any_numbers_end_at_the_greatest() {
+        let mut run = passed(u64::MAX, u64::MAX);
+        run["wall_nanos"] = u64::MAX.into();
+        run["disturbed"] = u64::MAX.into();
+        run["kept_rounds"] = u64::MAX.into();
+        let found = Disturbance::of(&json!({"runs": [run, run]}), 0.0);
+        assert_eq!((found.rounds, found.disturbed_rounds), (u64::MAX, u64::MAX));
+        assert_eq!((found.wall_nanos, found.waited_nanos), (u64::MAX, u64::MAX));
+        assert_eq!((found.taken(), found.most_taken), (1.0, 1.0));
     }
 
     #[test]

@@ -132,6 +132,15 @@ impl<'a> Field<'a> {
             .ok_or_else(|| self.fault("a whole number from 0"))
     }
 
+    /// A whole number from 0 to `greatest`.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn count_to(&self, greatest: u64) -> Result<u64, InputError> {
+        let count = self.value.as_u64().filter(|count| *count <= greatest);
+        count.ok_or_else(|| self.fault(&format!("a whole number from 0 to {greatest}")))
+    }
+
     /// Whole numbers by name.
     ///
     /// # Errors

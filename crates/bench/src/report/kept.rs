@@ -1,4 +1,4 @@
-//! Model Z: what is kept of the rate with inspection and billing, published and measured.
+//! Model Z: what is kept of the rate with inspection: published with offline billing, measured with contents counted.
 
 use serde::Serialize;
 

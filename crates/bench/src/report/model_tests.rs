@@ -19,6 +19,8 @@ fn close(value: f64, wanted: f64) {
     assert!((value - wanted).abs() < 1e-3 * wanted, "{value} is not {wanted}");
 }
 
+const COUNTED: &str = "a QER and a URR with and without rules; with rules contents are counted, no usage records are \
+                       written";
 const WITHOUT: &str = "without rules, an entry for each tunnel";
 const WITH: &str = "with rules, in turn with an entry for each tunnel";
 
@@ -52,8 +54,9 @@ fn model_z_is_beside_the_published_figures_of_its_condition() {
     close(derived.gbps_per_core.value, 7.68 * 700.0 * 8.0 / 1e3);
     assert_eq!(
         without.notes,
-        ["frames of 700 octets in the mean, published are 690"]
+        ["frames of 700 octets in the mean, published are 690", COUNTED]
     );
+    assert_eq!(with.notes.last().map(String::as_str), Some(COUNTED));
     assert!(without.cores_for_card.iter().all(Option::is_none));
 }
 
@@ -119,6 +122,40 @@ fn model_q_is_beside_the_cores_of_a_cards_host() {
     // The card of model V as well: 100 Gbit/s, beside two cores of its host.
     let v = point(&made, Traffic::V, "V2 256/256 B");
     assert!(matches!(&v.cores_for_card[..], [Some(cores)] if cores.value > 1.0));
+    // Neither card's publication says how long frames were.
+    for point in [with, v] {
+        assert_eq!(
+            point.notes,
+            ["cores for card: the size of frames of its published Gbit/s is not known"]
+        );
+    }
+}
+
+#[test]
+fn only_what_does_the_work_of_a_card_has_cores_for_it() {
+    let made = report(vec![file("a.json", &stored())]);
+    for name in [
+        "without queues, at 40 Gbit/s",
+        "without queues, at 20 Gbit/s",
+        "with queues, at 20 Gbit/s",
+    ] {
+        let point = point(&made, Traffic::Q, name);
+        assert!(point.derived.is_some(), "{name}");
+        assert_eq!((&point.cores_for_card[..], point.notes.len()), (&[None][..], 0));
+    }
+}
+
+#[test]
+fn model_z_says_that_it_writes_no_records() {
+    let made = report(vec![file("a.json", &stored())]);
+    let what = model(&made, Traffic::Z).what;
+    assert!(what.ends_with("contents of rules are counted, no usage records are written"));
+    let text = text(&made);
+    let shares = text
+        .split("\n\n")
+        .find(|table| table.starts_with("Share of the rate kept"));
+    let note = "it counts contents and writes no usage records, published are DPI and offline billing";
+    assert!(shares.is_some_and(|table| table.contains(note)), "{text}");
 }
 
 #[test]

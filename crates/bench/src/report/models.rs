@@ -20,7 +20,7 @@ pub struct ModelReport {
     pub published: Vec<PublishedReport>,
     /// The points; none for a model that is not measured yet.
     pub points: Vec<PointReport>,
-    /// What is kept of the rate with inspection and billing, of the model that has them.
+    /// What is kept of the rate with inspection, of the model that has it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptReport>,
     /// Why there are no points.
@@ -72,7 +72,8 @@ const fn what(traffic: Traffic) -> &'static str {
         Traffic::T3 => "10,000 sessions, 2 PDR, 2 FAR, 1 QER, 1 URR, 128 octets",
         Traffic::Z => {
             "600,000 sessions, 6,000 active, 40,000 L7 and 10,000 L3 rules, 690 octets; measured: connections of 40 packets, \
-             70% TLS, 15% HTTP/1, 15% UDP, with all rules or none"
+             70% TLS, 15% HTTP/1, 15% UDP, a QER and a URR of each session, with all rules or none; contents of rules are \
+             counted, no usage records are written"
         }
         Traffic::Q => {
             "shaping, up to 128 K queues; measured: 65,536 sessions of 2 queues and 610 kbit/s, downlink packets of 1,024 \

@@ -88,7 +88,7 @@ fn per_core(report: &Report) -> Table {
                 self-fed worker, no NIC; \"with driver\" is that with the assumed driver and scaling. A ratio is that \
                 over the published figures above it, in their order, and of the measured figure where a published one \
                 has no I/O. A card has no rate of cores: beside the cores of its host are those of workers that carry \
-                its Gbit/s.";
+                its Gbit/s and do what it does: of model Q those with queues, at all of its Gbit/s.";
     Table::new("Beside published figures, per core", note, &PER_CORE, rows)
 }
 
@@ -184,9 +184,10 @@ fn shares(report: &Report) -> Table {
         .flat_map(|model| std::iter::repeat(model).zip(&model.kept))
         .map(row);
     Table::new(
-        "Share of the rate kept with inspection and billing",
+        "Share of the rate kept with inspection",
         "The rate with rules over that without. Sluice: of pairs of runs; \"with driver\" has the assumed driver on both \
-         sides, as the published systems have theirs, and is what the ratio is of.",
+         sides, as the published systems have theirs, and is what the ratio is of. Sluice has a QER and a URR on both \
+         sides; with rules it counts contents and writes no usage records, published are DPI and offline billing.",
         &[
             "model: figure",
             "kept",

@@ -221,6 +221,38 @@ fn bad_input_names_the_file_the_field_and_the_value() {
 }
 
 #[test]
+fn more_sessions_than_there_can_be_are_refused() {
+    let error = |change: &dyn Fn(&mut Value)| {
+        let mut value = stored();
+        change(&mut value);
+        let read = ResultFile::parse("b.json", &value.to_string());
+        read.unwrap_err().to_string()
+    };
+    assert_eq!(
+        error(&|value| value["inspection"]["sessions"] = json!([600_000, 1_u64 << 62])),
+        "b.json: inspection.sessions[1]: 4611686018427387904: must be a whole number from 0 to 4294967295"
+    );
+    assert_eq!(
+        error(&|value| value["egress"]["in_worker"]["sessions"] = json!(1_u64 << 63)),
+        "b.json: egress.in_worker.sessions: 9223372036854775808: must be a whole number from 0 to 4294967295"
+    );
+}
+
+#[test]
+fn a_sum_of_faults_ends_at_the_greatest_number() {
+    let mut value = stored();
+    for name in ["different", "dropped", "held"] {
+        value["throughput"][0]["checked"][name] = json!(u64::MAX);
+    }
+    let read = file("b.json", &value);
+    let void = read.points[0].void.as_deref();
+    assert_eq!(
+        void,
+        Some("18446744073709551615 of the samples are not what the interpreter says")
+    );
+}
+
+#[test]
 fn any_part_may_be_missing() {
     for part in [
         "floors",

@@ -37,7 +37,8 @@ pub struct PointReport {
     /// has no rate of cores, or is of another condition than the point. A published figure without I/O is compared with
     /// the measured one.
     pub of_published: Vec<Option<Derived>>,
-    /// Cores for each published figure's Gbit/s, driver and scaling included, where a card forwards.
+    /// Cores for each published figure's Gbit/s, driver and scaling included, where a card forwards and the point does
+    /// what the card does.
     pub cores_for_card: Vec<Option<Derived>>,
 }
 
@@ -54,7 +55,15 @@ pub struct Wanted {
     has_frames_of_file: bool,
     /// The condition of published figures that it is beside; `None`: all of them.
     condition: Option<&'static str>,
+    /// Whether it does what published cards of its model do.
+    is_beside_card: bool,
+    /// What there is of a published condition here, where that is not all.
+    has: Option<&'static str>,
 }
+
+/// What figures of model Z have of [`INSPECTED`].
+const COUNTED: &str = "a QER and a URR with and without rules; with rules contents are counted, no usage records are \
+                       written";
 
 /// The points of a model; none where no part of the benchmark has it.
 pub fn wanted(traffic: Traffic) -> Vec<Wanted> {
@@ -83,6 +92,8 @@ fn of_model(model: &Model, name: String, part: &'static str) -> Wanted {
         },
         has_frames_of_file: false,
         condition: None,
+        is_beside_card: true,
+        has: None,
     }
 }
 
@@ -104,12 +115,17 @@ fn of_inspection() -> Vec<Wanted> {
         frames: inspection::frames(),
         has_frames_of_file: true,
         condition: Some(if has_rules { INSPECTED } else { "" }),
+        is_beside_card: false,
+        has: Some(COUNTED),
     };
     let of_base = |base| [one(base, false), one(base, true)];
     inspection::BASES.into_iter().flat_map(of_base).collect()
 }
 
-/// Model Q: at half of the rates of all sessions, and at all of them.
+/// The load of model Q at which all sessions send at their rates.
+const ALL_RATES: f64 = 1.0;
+
+/// Model Q: at half of the rates of all sessions, and at all of them. What the card does is with queues at all rates.
 fn of_queues() -> Vec<Wanted> {
     let one = |load, has_queues| Wanted {
         name: point_names::of_queues(load, has_queues),
@@ -119,9 +135,11 @@ fn of_queues() -> Vec<Wanted> {
         frames: egress::frames(),
         has_frames_of_file: true,
         condition: None,
+        is_beside_card: has_queues && load == ALL_RATES,
+        has: None,
     };
     let of_load = |load| [one(load, false), one(load, true)];
-    [1.0, 0.5].into_iter().flat_map(of_load).collect()
+    [ALL_RATES, 0.5].into_iter().flat_map(of_load).collect()
 }
 
 impl Wanted {
@@ -148,13 +166,20 @@ impl Wanted {
         let ratios = published
             .iter()
             .map(|one| ratio(&one.figure, sound?, derived.as_ref()?).filter(|_| is_beside(&one.figure)));
-        let cores = published
-            .iter()
-            .map(|one| cores_for_card(&one.figure, derived.as_ref()?));
+        let cores = published.iter().map(|one| {
+            let cores = cores_for_card(&one.figure, derived.as_ref()?);
+            cores.filter(|_| self.is_beside_card)
+        });
+        let cores: Vec<Option<Derived>> = cores.collect();
+        let mut notes = self.notes(measured.as_ref(), &frames, published);
+        let mut beside = published.iter().zip(&cores).filter(|(_, cores)| cores.is_some());
+        if beside.any(|(one, _)| one.figure.octets.is_none()) {
+            notes.push("cores for card: the size of frames of its published Gbit/s is not known".into());
+        }
         PointReport {
             of_published: ratios.collect(),
-            cores_for_card: cores.collect(),
-            notes: self.notes(measured.as_ref(), &frames, published),
+            cores_for_card: cores,
+            notes,
             name: self.name,
             frame_octets: frames.octets,
             uplink_per_mille: frames.uplink_share * 1e3,
@@ -203,6 +228,7 @@ impl Wanted {
                 digits(other)
             ));
         }
+        notes.extend(self.has.map(str::to_owned));
         notes
     }
 }

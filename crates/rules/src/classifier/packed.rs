@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Masks of QFIs, QERs and URRs are there once each: the PDRs of a session have few, and name them by their numbers. So
-//! the piece of four PDRs is one of 256 octets, its reference counts among them.
+//! the piece of four PDRs is one of 256 octets, its reference counts among them. Only where a session has hundreds of
+//! masks, one may be there again.
 
 use std::sync::Arc;
 
@@ -228,7 +229,7 @@ pub(super) struct Builder {
     own_tunnels: u16,
     has_long_prefix: bool,
     has_nat: bool,
-    /// Each once, in the order of their numbers.
+    /// In the order of their numbers: few are there twice.
     masks: SmallVec<[u64; 8]>,
     /// The filters and prefixes.
     pub(super) patterns: PatternBuilder,
@@ -270,14 +271,10 @@ impl Builder {
         Ok(())
     }
 
-    /// The number of a mask.
+    /// The number of a mask: of an equal one among the last of them, or of a new one. The search is bounded, as that of
+    /// other records.
     fn mask(&mut self, mask: u64) -> Result<u16, TooManyPatterns> {
-        let place = self.masks.iter().position(|own| *own == mask);
-        let place = place.unwrap_or_else(|| {
-            self.masks.push(mask);
-            self.masks.len() - 1
-        });
-        u16::try_from(place).map_err(|_| TooManyPatterns)
+        Ok(find_or_append(&mut self.masks, &[mask])?.start())
     }
 
     /// The packed form.
@@ -437,6 +434,19 @@ mod tests {
                 assert!(rule.names(TUNNEL, &view) && rule.vrf().is_none());
             }
         }
+    }
+
+    /// As many masks as PDRs may have: the first one is too far away to be looked for, the last one is not.
+    #[test]
+    fn the_search_for_an_equal_mask_is_bounded() {
+        let mut builder = builder(0);
+        let number = |builder: &mut Builder, mask| builder.mask(mask).map_err(|_| "too many").unwrap();
+        for mask in 0..3_000 {
+            assert_eq!(number(&mut builder, mask), mask as u16);
+        }
+        assert_eq!(number(&mut builder, 2_999), 2_999);
+        assert_eq!(number(&mut builder, 3_000 - 256), 3_000 - 256);
+        assert_eq!(number(&mut builder, 0), 3_000);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The classifier against the interpreter, keys against decisions, and sessions as real SMFs make them.
 
 mod long_lists;
+mod many_masks;
 mod rulebases;
 
 use std::collections::HashMap;

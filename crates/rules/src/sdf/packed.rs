@@ -54,6 +54,11 @@ impl Span {
         self.count == 0
     }
 
+    /// The place of its first record.
+    pub(crate) const fn start(self) -> u16 {
+        self.start
+    }
+
     /// The places of its records.
     pub(crate) fn places(self) -> impl Iterator<Item = u16> {
         (self.start..).take(usize::from(self.count))
