@@ -115,8 +115,8 @@ impl<T: BackendTables> TableBackend<T> {
         self.sessions.len()
     }
 
-    /// Asks for the memory that [putting](Self::put_now) these flows will read, of all of them at once: no cache has what
-    /// belongs to a session that has been silent. A hint, for a few dozen flows.
+    /// Asks for the memory that [putting](Self::put_now) these flows will read, of all of them at once: no cache has
+    /// what belongs to a session that has been silent. A hint, for a few dozen flows.
     pub fn prefetch_put<'a>(&self, flows: impl Iterator<Item = (SessionIndex, &'a Flow)> + Clone) {
         for (session, flow) in flows.clone() {
             self.sessions.prefetch_place(session);

@@ -406,10 +406,9 @@ impl<B: PacketBuf + PacketMetadata> Asking<B> {
             let turns = self.order.len();
             if is_turn(&self.slots, (slot, due))
                 && pending.is_some_and(|pending| is_within(&pending.first, flow, fields))
+                && let Some((_, held)) = self.take(slot)
             {
-                if let Some((_, held)) = self.take(slot) {
-                    self.packets.join(&mut self.released, held);
-                }
+                self.packets.join(&mut self.released, held);
             }
             // Turns before it may be gone now, and with them its own.
             turn = (turn + 1).saturating_sub(turns - self.order.len());
