@@ -515,7 +515,9 @@ fn a_ue_that_waits_counts_once_for_all_of_its_classes() {
     bench.fill(queue(ues[0], 0), 20, 1_000);
     while bench.next().is_some() {}
     for (ue, places) in [(ues[1], [0, 1]), (ues[2], [1, 0])] {
-        places.map(|place| bench.fill(queue(ue, place), 2, 1_000));
+        places
+            .into_iter()
+            .for_each(|place| bench.fill(queue(ue, place), 2, 1_000));
     }
     let waiting = |bench: &mut Bench| demands(&mut bench.manager)[usize::from(slow.0)].2;
     assert_eq!(waiting(&mut bench), Some(3));
