@@ -150,6 +150,17 @@ const fn ones(fields: KeyFields, field: KeyFields) -> u64 {
     if fields.contains(field) { u64::MAX } else { 0 }
 }
 
+/// All ones or zeros for the part of source and destination that ADDRESS covers, and for what TUPLE alone does.
+const fn masks_of_addresses(fields: KeyFields, is_tunnel: bool) -> [u64; 3] {
+    let tuple = ones(fields, KeyFields::TUPLE);
+    let either = tuple | ones(fields, KeyFields::ADDRESS);
+    if is_tunnel {
+        [either, tuple, tuple]
+    } else {
+        [tuple, either, tuple]
+    }
+}
+
 /// The word with ports, protocol, fields, TOS and QFI of a mask, an octet each from the lowest of them on.
 const fn mask_of_ports(fields: KeyFields) -> u64 {
     let tuple = ones(fields, KeyFields::TUPLE) & 0xff_ffff_ffff;
@@ -260,13 +271,7 @@ impl FlowKey for FlowKey4 {
     /// By words, in registers: what is written in parts is waited for when words of it are read.
     #[inline]
     fn mask(fields: KeyFields, is_tunnel: bool) -> [u64; 3] {
-        let tuple = ones(fields, KeyFields::TUPLE);
-        let either = tuple | ones(fields, KeyFields::ADDRESS);
-        let (source, destination) = if is_tunnel {
-            (either, tuple)
-        } else {
-            (tuple, either)
-        };
+        let [source, destination, _] = masks_of_addresses(fields, is_tunnel);
         let addresses = u64::from_le(source & 0xffff_ffff | destination << 32);
         [u64::MAX, addresses, mask_of_ports(fields)]
     }
@@ -315,13 +320,7 @@ impl FlowKey for FlowKey6 {
     /// ADDRESS is the first 64 bits: a UE chooses the others itself.
     #[inline]
     fn mask(fields: KeyFields, is_tunnel: bool) -> [u64; 7] {
-        let tuple = ones(fields, KeyFields::TUPLE);
-        let either = tuple | ones(fields, KeyFields::ADDRESS);
-        let (source, destination) = if is_tunnel {
-            (either, tuple)
-        } else {
-            (tuple, either)
-        };
+        let [source, destination, tuple] = masks_of_addresses(fields, is_tunnel);
         let flow_label = u64::from_le(ones(fields, KeyFields::FLOW_LABEL) & 0xffff_ffff);
         [
             u64::MAX,
