@@ -332,6 +332,17 @@ impl Feed {
         self.counts.port_ticks += cycles::now().wrapping_sub(before);
     }
 
+    /// What the port does from `before` on, which moves packets, is not the worker's time where that decides what
+    /// arrives.
+    #[inline]
+    fn moved(&mut self, before: u64) {
+        if self.load.is_open_loop() {
+            let ticks = cycles::now().wrapping_sub(before);
+            self.load.exclude(ticks);
+            self.counts.port_ticks += ticks;
+        }
+    }
+
     #[cold]
     fn take_sample(&mut self, buf: &mut Buf) {
         let place = self.samples.add(Sample::new(buf.port, buf.data(), buf.len()));
@@ -339,6 +350,7 @@ impl Feed {
     }
 
     fn give_back(&mut self, out: &mut Batch<Buf>, port: Option<PortId>) {
+        let before = cycles::now();
         for buf in out.drain() {
             if buf.sample() != 0 {
                 self.samples
@@ -351,6 +363,7 @@ impl Feed {
             }
             self.free.push_back(buf);
         }
+        self.moved(before);
     }
 }
 
@@ -378,6 +391,7 @@ impl Io for Feed {
             self.refill(direction);
             self.load.resume(cycles::now());
         }
+        let before = cycles::now();
         for _ in 0..wanted {
             let Some(mut buf) = self.windows[side].pop_front() else {
                 break;
@@ -388,6 +402,7 @@ impl Io for Feed {
             }
             let _ = out.push(buf);
         }
+        self.moved(before);
     }
 
     fn tx(&mut self, port: PortId, out: &mut Batch<Buf>) {

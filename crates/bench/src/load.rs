@@ -27,7 +27,7 @@ pub struct Counts {
     pub freed: [u64; 2],
     /// Packets that a full ring lost before the worker could take them; of established flows and of new ones.
     pub lost: [u64; 2],
-    /// Ticks spent in making frames.
+    /// Ticks spent in making frames, and in an open loop in moving them.
     pub port_ticks: u64,
     /// Ticks in which the worker was not on its core, as far as the port can detect.
     pub absent_ticks: u64,
@@ -210,6 +210,19 @@ impl Load {
                 some as usize
             }
         }
+    }
+
+    /// Whether packets arrive at a rate.
+    #[inline]
+    #[must_use]
+    pub const fn is_open_loop(&self) -> bool {
+        matches!(self.arrivals, Arrivals::Rate { .. })
+    }
+
+    /// As many ticks of the last ones are not the worker's.
+    #[inline]
+    pub fn exclude(&mut self, ticks: u64) {
+        self.last = self.last.map(|last| last.wrapping_add(ticks));
     }
 
     /// Continues the worker's time at `now`: the time before was the port's.
