@@ -51,7 +51,7 @@ const MARKED_LEN: usize = gtpu::OPTIONAL_LEN + 4;
 impl Outer {
     /// Whether these are the headers of a whole G-PDU, in a packet of which `available` octets were received.
     #[inline(always)]
-    fn is_common<const VERIFIES: bool>(&self, available: usize) -> bool {
+    fn is_common(&self, available: usize) -> bool {
         let (total, datagram, message) = (
             usize::from(self.ip.total_len.get()),
             usize::from(self.udp.len.get()),
@@ -67,7 +67,7 @@ impl Outer {
             && total <= available
             && ipv4::HEADER_LEN + datagram <= total
             && udp::HEADER_LEN + gtpu::HEADER_LEN + message <= datagram
-            && (!VERIFIES || checksum::is_right_20(zerocopy::transmute_ref!(&self.ip)))
+            && checksum::is_right_20(zerocopy::transmute_ref!(&self.ip))
     }
 }
 
@@ -88,20 +88,8 @@ impl Marked {
 /// not of this form.
 #[inline(always)]
 pub fn parse(packet: &[u8], available: usize) -> Option<CommonGpdu> {
-    read::<true>(packet, available)
-}
-
-/// The same for a packet that is parsed later, if it is kept: no checksum is verified. What [`parse`] reads, this reads
-/// in the same way.
-#[inline(always)]
-pub fn preview(packet: &[u8], available: usize) -> Option<CommonGpdu> {
-    read::<false>(packet, available)
-}
-
-#[inline(always)]
-fn read<const VERIFIES: bool>(packet: &[u8], available: usize) -> Option<CommonGpdu> {
     let (outer, rest) = Outer::ref_from_prefix(packet).ok()?;
-    if !outer.is_common::<VERIFIES>(available) {
+    if !outer.is_common(available) {
         return None;
     }
     let message = usize::from(outer.gtpu.length.get());
@@ -118,7 +106,7 @@ fn read<const VERIFIES: bool>(packet: &[u8], available: usize) -> Option<CommonG
         teid: Teid(outer.gtpu.teid.get()),
         qfi,
         offset: (OUTER_LEN + optional) as u16,
-        tuple: inner.common_tuple::<VERIFIES>(message.checked_sub(optional)?)?,
+        tuple: inner.common_tuple(message.checked_sub(optional)?)?,
     })
 }
 
@@ -155,6 +143,12 @@ mod tests {
         [outer, inner].concat()
     }
 
+    /// What [`preview`](crate::preview) makes of it.
+    fn previewed(packet: &[u8]) -> Option<([u8; 4], Teid, Option<Qfi>, u16)> {
+        let found = crate::preview::gpdu(packet, packet.len())?;
+        Some((found.destination, found.teid, found.qfi, found.inner.ports[1]))
+    }
+
     #[test]
     fn both_common_forms_are_recognised() {
         for (marking, qfi, offset) in [
@@ -170,7 +164,10 @@ mod tests {
             assert_eq!((found.destination, found.teid), ([10, 0, 0, 2], Teid(77)));
             assert_eq!((found.qfi, found.offset), (qfi, offset));
             assert_eq!((found.tuple.src_port, found.tuple.dst_port), (1000, 53));
-            assert_eq!(preview(&packet, packet.len()), Some(found));
+            assert_eq!(
+                previewed(&packet),
+                Some((found.destination, found.teid, found.qfi, 53))
+            );
             assert_eq!(parse(&packet, packet.len() - 1), None);
         }
     }

@@ -35,6 +35,7 @@ pub mod mss;
 pub mod offload_completion;
 pub mod overlay;
 mod own_ip_header;
+pub mod preview;
 pub mod psc;
 pub mod redirect;
 pub mod rewrite;

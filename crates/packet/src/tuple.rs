@@ -196,15 +196,6 @@ impl IpTuple {
         Ok(header.tuple(l4))
     }
 
-    /// What [`parse_verified_v4`](Self::parse_verified_v4) reads of a whole UDP datagram or TCP segment without IP
-    /// options; `None` for anything else. For a packet that is parsed later, if it is kept: the header checksum is not
-    /// verified.
-    #[inline(always)]
-    pub fn preview_v4(bytes: &[u8], available_total: usize) -> Option<IpTuple> {
-        let (start, _) = Start::<ipv4::Header>::ref_from_prefix(bytes).ok()?;
-        start.common_tuple::<false>(available_total)
-    }
-
     /// As [`parse`](Self::parse), for a packet whose version is known to be 6.
     ///
     /// # Errors
@@ -251,11 +242,11 @@ pub(crate) struct Start<Ip> {
 }
 
 impl Start<ipv4::Header> {
-    /// The tuple of a whole UDP datagram or TCP segment without IP options, whose header checksum is right if this
-    /// `VERIFIES` it; `None` for anything else.
+    /// The tuple of a whole UDP datagram or TCP segment without IP options, whose header checksum is right; `None` for
+    /// anything else.
     #[inline(always)]
-    pub(crate) fn common_tuple<const VERIFIES: bool>(&self, available_total: usize) -> Option<IpTuple> {
-        let is_right = self.is_common(available_total) && (!VERIFIES || self.has_right_checksum());
+    pub(crate) fn common_tuple(&self, available_total: usize) -> Option<IpTuple> {
+        let is_right = self.is_common(available_total) && self.has_right_checksum();
         is_right.then(|| self.ip.tuple(self.l4()))
     }
 
@@ -363,7 +354,7 @@ fn v4_fragment(field: u16) -> Fragment {
 /// What is read behind the IP header. Small, so that it is returned from the uncommon cases by value and the tuple is
 /// written in one place: a tuple that is copied right after it was written costs more than all of its parsing.
 #[derive(Clone, Copy)]
-struct L4 {
+pub(crate) struct L4 {
     proto: u8,
     fragment: Fragment,
     offset: u16,
@@ -387,7 +378,7 @@ impl L4 {
 
     /// The least octets of a whole UDP datagram or TCP segment; more than any packet has for other protocols.
     #[inline(always)]
-    const fn common_len(proto: u8) -> usize {
+    pub(crate) const fn common_len(proto: u8) -> usize {
         match proto {
             proto::UDP => 8,
             proto::TCP => 20,

@@ -6,9 +6,11 @@ use packet::checksum::Sum;
 use packet::eth::L2;
 use packet::gtpu::{ErrorIndication, ExtensionType, Ies, Message, MessageType};
 use packet::icmp::{self, Neighbour};
+use packet::preview::{self, Previewed};
 use packet::psc::{PduSessionContainer, Summary};
 use packet::{
-    DropReason, Frame, IpTuple, PacketBuf, VecBuf, arp, common_gtpu_form, frame, ipv4, ipv6, tcp, udp,
+    Addrs, DropReason, Fragment, Frame, IpTuple, PacketBuf, VecBuf, arp, common_gtpu_form, frame, ipv4, ipv6,
+    tcp, udp,
 };
 use proptest::prelude::*;
 
@@ -51,6 +53,29 @@ fn do_everything_to_gtpu(bytes: &[u8], available: usize) {
     assert!(message.payload_offset + message.payload_len <= available);
 }
 
+/// Makes the checksum of the IPv4 header without options right that starts there.
+fn mend_checksum(bytes: &mut [u8], start: usize) {
+    if let Some(header) = bytes.get_mut(start..start + 20) {
+        header[10..12].fill(0);
+        let sum = Sum::default().bytes(header).checksum();
+        header[10..12].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+/// What a look finds of a UDP datagram or TCP segment over IPv4.
+fn previewed(tuple: &IpTuple) -> Option<Previewed> {
+    let Addrs::V4 { src, dst } = tuple.addrs else {
+        return None;
+    };
+    matches!(tuple.proto, 6 | 17).then_some(Previewed {
+        source: src,
+        destination: dst,
+        ports: [tuple.src_port, tuple.dst_port],
+        protocol: tuple.proto,
+        tos: tuple.tos,
+    })
+}
+
 proptest! {
     #![proptest_config(common::config(2000))]
 
@@ -82,6 +107,33 @@ proptest! {
         prop_assert_eq!(gtpu.payload_offset, usual.offset + 14);
         prop_assert!(!gtpu.unknown.any() && !gtpu.has_other_extensions && gtpu.sequence.is_none());
         prop_assert_eq!(frame::parse_inner(&framed, &gtpu), Ok(usual.tuple));
+    }
+
+    /// A look at headers finds what parsing reads where checksums are right.
+    #[test]
+    fn a_preview_is_what_is_parsed(bytes in prop_oneof![g_pdu(), damaged(g_pdu())], more in 0..3usize) {
+        let mut bytes = bytes;
+        for start in [0, if bytes.get(28) == Some(&0x34) { 44 } else { 36 }] {
+            mend_checksum(&mut bytes, start);
+        }
+        let available = bytes.len() + more;
+        let parsed = common_gtpu_form::parse(&bytes, available);
+        let parsed = parsed.map(|found| (found.destination, found.teid, found.qfi, previewed(&found.tuple)));
+        let found = preview::gpdu(&bytes, available);
+        let found = found.map(|found| (found.destination, found.teid, found.qfi, Some(found.inner)));
+        prop_assert_eq!(found, parsed);
+    }
+
+    #[test]
+    fn a_preview_of_a_plain_packet_is_what_is_parsed(
+        bytes in prop_oneof![user_packet(), damaged(user_packet())],
+        more in 0..3usize,
+    ) {
+        let parsed = IpTuple::parse(&bytes, bytes.len() + more).ok();
+        let is_common = bytes.first() == Some(&0x45) && bytes.len() >= 24;
+        let parsed = parsed.filter(|tuple| is_common && tuple.fragment == Fragment::None);
+        let found = preview::plain(&bytes, bytes.len() + more);
+        prop_assert_eq!(found, parsed.and_then(|tuple| previewed(&tuple)));
     }
 
     #[test]

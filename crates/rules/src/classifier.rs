@@ -32,7 +32,7 @@ use packet::{Qfi, Teid};
 use self::activations::Activations;
 pub use self::decision::Decision;
 pub use self::exemption::Exemption;
-pub use self::key::{Key, flow_key, tuple_of_v4, tuple_of_v6, whole_key};
+pub use self::key::{Key, flow_key, tuple_of_v4, tuple_of_v6, whole_key, whole_key_of_previewed};
 use self::packed::{OwnTunnel, Rule, View};
 use self::shared::Shared;
 pub use self::source_check::SourceCheck;

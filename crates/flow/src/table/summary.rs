@@ -13,12 +13,14 @@ use crate::slab::{OutOfMemory, Slab};
 
 /// Bits of a fingerprint.
 const BITS: u32 = 7;
+/// The bits of a tag that are its fingerprint.
+const FINGERPRINT: u64 = (1 << BITS) - 1;
 /// Where the number of displaced keys is: above the fingerprints.
 const DISPLACED: u32 = 56;
 /// All fingerprints.
 const FINGERPRINTS: u64 = (1 << DISPLACED) - 1;
 /// The lowest bit of each fingerprint, and the highest.
-const LOW: u64 = FINGERPRINTS / ((1 << BITS) - 1);
+const LOW: u64 = FINGERPRINTS / FINGERPRINT;
 const HIGH: u64 = LOW << (BITS - 1);
 /// A number of displaced keys that is never changed again: there may be more.
 const MANY: u8 = u8::MAX;
@@ -28,7 +30,7 @@ const MANY: u8 = u8::MAX;
 struct Summary(u64);
 
 impl Summary {
-    /// Whether a slot may have this tag; false: none has.
+    /// Whether a slot may have this tag, which is not 0; false: none has.
     #[inline(always)]
     const fn may_have(self, tag: u16) -> bool {
         let differences = (self.0 & FINGERPRINTS) ^ (LOW * fingerprint(tag));
@@ -44,7 +46,8 @@ impl Summary {
     /// The same with the fingerprints of these tags, 0 for free slots.
     #[inline(always)]
     fn with_tags(self, tags: impl DoubleEndedIterator<Item = u16>) -> Self {
-        let fingerprints = tags.rev().fold(0, |bits, tag| bits << BITS | fingerprint(tag));
+        let of_slot = |tag| if tag == 0 { 0 } else { fingerprint(tag) };
+        let fingerprints = tags.rev().fold(0, |bits, tag| bits << BITS | of_slot(tag));
         Self(self.0 & !FINGERPRINTS | fingerprints)
     }
 
@@ -54,12 +57,11 @@ impl Summary {
     }
 }
 
-/// Seven bits of a tag, never 0; 0 for no tag.
+/// Seven bits of a tag that is not 0, which are never 0: tags without any share a fingerprint with others.
 #[inline(always)]
 const fn fingerprint(tag: u16) -> u64 {
-    let bits = tag as u64 & 0x7f;
-    // Tags whose bits are 0 share a fingerprint with others.
-    bits | (bits == 0 && tag != 0) as u64
+    let bits = tag as u64 & FINGERPRINT;
+    bits | (bits == 0) as u64
 }
 
 /// The summaries of all buckets of a table, 8 octets each.
@@ -124,8 +126,9 @@ impl Summaries {
     #[inline(always)]
     pub(super) fn may_hold(&self, bucket: u32, other: impl FnOnce() -> u32, tag: u16) -> bool {
         let summary = self.of(bucket);
-        let is_there = summary.may_have(tag) || summary.displaced() > 0 && self.of(other()).may_have(tag);
-        tag != 0 && is_there
+        // Keys that are there and others come in no order that a branch could follow; few are displaced.
+        let is_displaced = summary.displaced() > 0 && self.of(other()).may_have(tag);
+        (summary.may_have(tag) | is_displaced) & (tag != 0)
     }
 
     #[inline(always)]

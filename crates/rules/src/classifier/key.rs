@@ -1,6 +1,7 @@
 //! The key of a flow from the fields that decide it.
 
 use flow::{FlowKey4, FlowKey6, KeyFields, Scope, Shape};
+use packet::preview::Previewed;
 use packet::{Addrs, Fragment, IpTuple};
 
 use crate::packet_view::{PacketView, Side};
@@ -36,12 +37,7 @@ pub fn flow_key(fields: KeyFields, packet: &PacketView<'_>) -> Key {
 /// The key of one packet with all that could take part in a flow's: a [`Shape`] cuts it down.
 #[inline(always)]
 pub fn whole_key(side: Side, tuple: &IpTuple) -> Key {
-    let (scope, teid, qfi) = match side {
-        Side::Tunnel { local, teid, qfi } => {
-            (Scope::tunnel(local), teid.0, qfi.map_or(NO_QFI, |qfi| qfi.get()))
-        }
-        Side::Plain { vrf } => (Scope::plain(vrf), 0, 0),
-    };
+    let (scope, teid, qfi) = origin(side);
     let ports = if has_spi(tuple) {
         [(tuple.spi >> 16) as u16, tuple.spi as u16]
     } else {
@@ -72,6 +68,35 @@ pub fn whole_key(side: Side, tuple: &IpTuple) -> Key {
             flow_label: tuple.flow_label,
             reserved: 0,
         }),
+    }
+}
+
+/// The same of a packet that was looked at and not parsed.
+#[inline(always)]
+pub fn whole_key_of_previewed(side: Side, packet: &Previewed) -> FlowKey4 {
+    let (scope, teid, qfi) = origin(side);
+    FlowKey4 {
+        scope,
+        teid,
+        source: packet.source,
+        destination: packet.destination,
+        ports: packet.ports,
+        protocol: packet.protocol,
+        fields: KeyFields::WHOLE,
+        tos: packet.tos,
+        qfi,
+    }
+    .packed()
+}
+
+/// What a key has of where its packet came in.
+#[inline(always)]
+fn origin(side: Side) -> (Scope, u32, u8) {
+    match side {
+        Side::Tunnel { local, teid, qfi } => {
+            (Scope::tunnel(local), teid.0, qfi.map_or(NO_QFI, |qfi| qfi.get()))
+        }
+        Side::Plain { vrf } => (Scope::plain(vrf), 0, 0),
     }
 }
 

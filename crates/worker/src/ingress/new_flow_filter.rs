@@ -10,14 +10,17 @@
 //! over the budget are refused in deficit round robin over UEs, as in the slow path. The table's hash is keyed: a
 //! sender cannot choose packets that pass, nor packets that stop others'.
 
-use flow::{FlowKey4, LocalId, Nanos, Origin, PortId, Prepared, WorkerId, prefetch};
-use packet::eth::{L2, Vlan, ether_type};
-use packet::{Addrs, IpTuple, PacketBuf, Teid, common_gtpu_form};
-use rules::classifier::{Key, Side, whole_key};
+use flow::{FlowKey4, LocalId, Nanos, Origin, Prepared, WorkerId, prefetch};
+use packet::eth::ether_type;
+use packet::martian::is_unforwardable_v4;
+use packet::preview::{self, Previewed};
+use packet::{PacketBuf, Teid};
+use rules::classifier::{Side, whole_key_of_previewed};
 
 use crate::PacketMetadata;
 use crate::burst::batch::BURST;
 use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces};
+use crate::ingress::last_ingress::LastIngress;
 use crate::ingress::worker_selection::WorkerSelection;
 use crate::lookup::flow_tables::Flows;
 use crate::nat::NatStage;
@@ -34,6 +37,8 @@ pub(crate) struct NewFlowFilter {
 
 /// The packets of a burst whose key could be read: as many as `count`, in order.
 struct Read {
+    /// Packets of the burst.
+    burst: usize,
     count: usize,
     keys: [FlowKey4; BURST],
     foretold: [Prepared; BURST],
@@ -56,21 +61,16 @@ pub(crate) struct Context<'a> {
 pub(crate) struct Filtered {
     /// Bit n: packet n is refused.
     pub refused: u64,
+    /// Bit n: packet n is known not to be urgent whatever its DSCP.
+    pub ordinary: u64,
     /// First packets that were let in.
     pub admitted: usize,
-}
-
-/// The L3 interface that the packet before came in by: the next one nearly always has the same.
-#[derive(Clone, Copy, Default)]
-struct Last<'a> {
-    port: PortId,
-    vlan: u32,
-    interface: Option<&'a L3Interface>,
 }
 
 impl NewFlowFilter {
     pub fn new(by_ue: HashedRoundRobin) -> Self {
         let read = Read {
+            burst: 0,
             count: 0,
             keys: [FlowKey4::default(); BURST],
             foretold: [Prepared::default(); BURST],
@@ -97,6 +97,7 @@ impl NewFlowFilter {
         if most == 0 {
             return Filtered {
                 refused: read.in_burst(!held),
+                ordinary: read.in_burst(u64::MAX),
                 admitted: 0,
             };
         }
@@ -105,7 +106,11 @@ impl NewFlowFilter {
 
     /// Deals out the places among those that are not `held`.
     fn deal(&mut self, held: u64, most: usize) -> Filtered {
-        let (read, mut filtered) = (&*self.read, Filtered::default());
+        let read = &*self.read;
+        let mut filtered = Filtered {
+            ordinary: read.in_burst(u64::MAX),
+            ..Filtered::default()
+        };
         let mut turns = [None; BURST];
         for (number, turn) in turns.iter_mut().enumerate().take(read.count) {
             if held >> number & 1 == 1 {
@@ -140,25 +145,29 @@ impl Read {
     /// Reads the keys of a burst, and asks for the memory that shows whether they have entries.
     #[inline]
     fn burst<B: PacketBuf + PacketMetadata>(&mut self, context: &Context<'_>, packets: &[B]) {
-        self.count = 0;
-        let mut last = Last::default();
+        let (mut last, mut count) = (LastIngress::default(), 0);
         // The key of a packet in a tunnel ends in the second line.
         let ask = |packet: &B| prefetch::lines(packet.data(), 2);
         packets.iter().take(AHEAD).for_each(ask);
         for (place, packet) in packets.iter().enumerate().take(BURST) {
             packets.get(place + AHEAD).into_iter().for_each(ask);
             if let Some(key) = context.preview(packet, &mut last) {
-                let number = self.count % BURST;
+                let number = count % BURST;
                 self.foretold[number] = context.flows.foretell(&key);
                 (self.keys[number], self.places[number]) = (key, place as u8);
-                self.count += 1;
+                count += 1;
             }
         }
+        (self.burst, self.count) = (packets.len(), count);
     }
 
     /// From bits of the packets that could be read, those of the burst's packets.
     #[inline]
     fn in_burst(&self, bits: u64) -> u64 {
+        if self.count == self.burst {
+            // Each is at the place of its number.
+            return bits & !u64::MAX.checked_shl(self.count as u32).unwrap_or(0);
+        }
         let places = self.places.iter().take(self.count).enumerate();
         places.fold(0, |all, (number, place)| {
             all | (bits >> number & 1) << (place & 63)
@@ -170,81 +179,64 @@ impl<'a> Context<'a> {
     /// The whole key of a user packet that this worker owns, as stage `parse` reads them; `None` for what
     /// is of another form or not for a session.
     #[inline(always)]
-    fn preview<B: PacketBuf + PacketMetadata>(&self, packet: &B, last: &mut Last<'a>) -> Option<FlowKey4> {
+    fn preview<B: PacketBuf + PacketMetadata>(
+        &self,
+        packet: &B,
+        last: &mut LastIngress<'a>,
+    ) -> Option<FlowKey4> {
         let frame = packet.data();
-        let l2 = L2::parse(frame)
-            .ok()
-            .filter(|l2| l2.ether_type == ether_type::IPV4)?;
-        let interface = self.ingress(packet.ingress(), l2.vlan, last)?;
-        if frame.first_chunk() != Some(&interface.interface.mac.0) {
+        let (interface, l2) = last.of_ip(self.interfaces, frame, packet.ingress())?;
+        if l2.ether_type != ether_type::IPV4 {
             return None;
         }
-        let ip = frame.get(usize::from(l2.len)..)?;
-        let available = packet.len().checked_sub(l2.len.into())?;
-        let (side, tuple) = match common_gtpu_form::preview(ip, available) {
+        let l2_len = usize::from(l2.len);
+        let ip = frame.get(l2_len..)?;
+        let available = packet.len().checked_sub(l2_len)?;
+        match preview::gpdu(ip, available) {
             Some(found) => {
                 let local = interface.local_v4(found.destination).filter(|local| local.gtpu)?;
-                let qfi = found.qfi;
-                let teid = found.teid;
-                (
-                    Side::Tunnel {
-                        local: local.id,
-                        teid,
-                        qfi,
-                    },
-                    found.tuple,
-                )
+                let side = Side::Tunnel {
+                    local: local.id,
+                    teid: found.teid,
+                    qfi: found.qfi,
+                };
+                self.owned_key(side, &found.inner)
             }
-            None => (
-                Side::Plain { vrf: interface.vrf },
-                plain(interface.plain, ip, available)?,
-            ),
-        };
-        if matches!(side, Side::Plain { .. })
-            && (interface.local(&tuple.addrs).is_some() || is_to_group(&tuple.addrs))
-        {
-            return None;
-        }
-        // What is for a public address has the entry of the UE's own. Without a mapping it never comes to a session.
-        let tuple = match (side, self.nat) {
-            (Side::Plain { vrf }, Some((nat, now))) => nat.as_admitted(vrf, tuple, now)?,
-            _ => tuple,
-        };
-        if !self.is_owner(side, &tuple) {
-            return None;
-        }
-        match whole_key(side, &tuple) {
-            Key::V4(key) => Some(key.packed()),
-            Key::V6(_) => None,
+            None => {
+                let vrf = interface.vrf;
+                let packet = preview::plain(ip, available)?;
+                if !is_for_others(interface, &packet) {
+                    return None;
+                }
+                // What is for a public address has the entry of the UE's own. Without a mapping it never comes to a
+                // session.
+                let packet = match self.nat {
+                    Some((nat, now)) => nat.as_admitted(vrf, packet, now)?,
+                    None => packet,
+                };
+                self.owned_key(Side::Plain { vrf }, &packet)
+            }
         }
     }
 
-    /// Where a frame with these tags came in.
+    /// The key of a packet, if this worker owns it.
     #[inline(always)]
-    fn ingress(&self, port: PortId, vlan: Option<Vlan>, last: &mut Last<'a>) -> Option<&'a L3Interface> {
-        let key = vlan.map_or(0, Vlan::key);
-        if last.interface.is_none() || (last.port, last.vlan) != (port, key) {
-            *last = Last {
-                port,
-                vlan: key,
-                interface: self.interfaces.find(port, vlan),
-            };
+    fn owned_key(&self, side: Side, packet: &Previewed) -> Option<FlowKey4> {
+        match self.selection {
+            Some(selection) if !is_owner(selection, side, packet.destination) => None,
+            _ => Some(whole_key_of_previewed(side, packet)),
         }
-        last.interface
     }
+}
 
-    #[inline]
-    fn is_owner(&self, side: Side, tuple: &IpTuple) -> bool {
-        let Some((selection, worker)) = self.selection else {
-            return true;
-        };
-        let owner = match (side, tuple.addrs) {
-            (Side::Tunnel { local, teid, .. }, _) => selection.of_tunnel(local, teid),
-            (Side::Plain { vrf }, Addrs::V4 { dst, .. }) => selection.of_address(vrf, dst.into()),
-            (Side::Plain { .. }, Addrs::V6 { .. }) => return false,
-        };
-        owner == worker
-    }
+/// Whether a worker owns the session of a packet.
+#[inline]
+fn is_owner((selection, worker): (&WorkerSelection, WorkerId), side: Side, destination: [u8; 4]) -> bool {
+    let owner = match side {
+        Side::Tunnel { local, teid, .. } => selection.of_tunnel(local, teid),
+        Side::Plain { vrf } => selection.of_address(vrf, destination.into()),
+    };
+    owner == worker
 }
 
 /// What a packet came in by, as far as it says whose it is.
@@ -257,23 +249,14 @@ const fn tunnel(local: LocalId, teid: Teid) -> Side {
     }
 }
 
-/// Whether a packet is for several hosts, among them perhaps ourselves (RFC 5771 §4).
-#[inline]
-fn is_to_group(addrs: &Addrs) -> bool {
-    matches!(
-        addrs,
-        Addrs::V4 {
-            dst: [224, 0, 0, _],
-            ..
-        }
-    )
-}
-
-/// The tuple of a plain packet, where there may be some.
-#[inline]
-fn plain(is_plain: bool, ip: &[u8], available: usize) -> Option<IpTuple> {
-    let tuple = is_plain.then(|| IpTuple::preview_v4(ip, available))??;
-    (!tuple.addrs.has_unforwardable_source()).then_some(tuple)
+/// Whether a plain packet may be one of a session: it is for none of our addresses nor a group that may hold us
+/// (RFC 5771 §4).
+#[inline(always)]
+fn is_for_others(interface: &L3Interface, packet: &Previewed) -> bool {
+    interface.plain
+        && interface.local_v4(packet.destination).is_none()
+        && packet.destination[..3] != [224, 0, 0]
+        && !is_unforwardable_v4(packet.source)
 }
 
 #[cfg(test)]
@@ -327,7 +310,7 @@ mod tests {
             let [descriptor] = descriptor;
             let has_key = descriptor.is_open_user() && descriptor.family == Family::V4;
             let parsed = (has_key && !flags.any(PacketFlags::FRAGMENT)).then(|| keys.v4[0]);
-            [context.preview(&buf, &mut Last::default()), parsed]
+            [context.preview(&buf, &mut LastIngress::default()), parsed]
         })
     }
 
@@ -376,7 +359,7 @@ mod tests {
             let mut buf = MemBuf::new(&bytes);
             buf.set_ingress(PortId(port));
             let both = |context: &Context<'_>| {
-                context.preview(&buf, &mut Last::default()).is_some() && priority::is_urgent(context.interfaces, &buf)
+                context.preview(&buf, &mut LastIngress::default()).is_some() && priority::is_urgent(context.interfaces, &buf)
             };
             prop_assert!(!with_context(both));
         }

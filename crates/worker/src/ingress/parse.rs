@@ -15,6 +15,7 @@ use rules::classifier::Side;
 use crate::PacketMetadata;
 use crate::burst::descriptor::{Deferral, Descriptor, Fate, Keys, Kind, PacketFlags, Tunnel};
 use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces, Local};
+use crate::ingress::last_ingress::LastIngress;
 use crate::ingress::martian_source::check_source;
 
 /// Reads each packet of a burst into its descriptor, which is new, and the key of its user packet. Returns the union of
@@ -28,6 +29,7 @@ pub(crate) fn parse<B: PacketBuf + PacketMetadata>(
 ) -> PacketFlags {
     let mut flags = PacketFlags::NONE;
     burst.iter().for_each(|buf| prefetch::read(buf.data()));
+    let mut last = LastIngress::default();
     for (index, (buf, descriptor)) in burst.iter().zip(descriptors).enumerate() {
         let mut to = To {
             descriptor,
@@ -35,7 +37,7 @@ pub(crate) fn parse<B: PacketBuf + PacketMetadata>(
             index,
             flags: &mut flags,
         };
-        if let Err(reason) = read(interfaces, buf, &mut to) {
+        if let Err(reason) = read(interfaces, buf, &mut last, &mut to) {
             descriptor.fate = Fate::Drop(reason);
             descriptor.flags = descriptor.flags.and(scattered(buf));
             flags = flags.and(descriptor.flags);
@@ -85,7 +87,7 @@ pub(crate) fn gather<B: PacketBuf + PacketMetadata>(
             index,
             flags: &mut flags,
         };
-        if let Err(reason) = read(interfaces, buf, &mut to) {
+        if let Err(reason) = read(interfaces, buf, &mut LastIngress::default(), &mut to) {
             descriptor.fate = Fate::Drop(reason);
         }
     }
@@ -113,7 +115,30 @@ impl To<'_> {
 }
 
 #[inline(always)]
-fn read<B: PacketBuf + PacketMetadata>(
+fn read<'a, B: PacketBuf + PacketMetadata>(
+    interfaces: &'a L3Interfaces,
+    buf: &B,
+    last: &mut LastIngress<'a>,
+    to: &mut To<'_>,
+) -> Result<(), DropReason> {
+    let bytes = buf.data();
+    let Some((ingress, l2)) = last.of_ip(interfaces, bytes, buf.ingress()) else {
+        return read_others(interfaces, buf, to);
+    };
+    to.descriptor.instance = ingress.instance();
+    if l2.ether_type == ether_type::IPV6 {
+        return read_ipv6(ingress, buf, &l2, to);
+    }
+    if read_usual(ingress, buf, l2.len, to) {
+        return Ok(());
+    }
+    let ip = IpFrame::parse_v4(bytes, buf.len(), &l2)?;
+    read_ip(ingress, bytes, &ip, to)
+}
+
+/// Reads what is no IP packet for our MAC address.
+#[inline(never)]
+fn read_others<B: PacketBuf + PacketMetadata>(
     interfaces: &L3Interfaces,
     buf: &B,
     to: &mut To<'_>,
@@ -126,14 +151,6 @@ fn read<B: PacketBuf + PacketMetadata>(
     to.descriptor.instance = ingress.instance();
     let ours = is_to(bytes, ingress.interface.mac);
     match l2.ether_type {
-        ether_type::IPV4 if ours => {
-            if read_usual(ingress, buf, &l2, to) {
-                return Ok(());
-            }
-            let ip = IpFrame::parse_v4(bytes, buf.len(), &l2)?;
-            read_ip(ingress, bytes, &ip, to)
-        }
-        ether_type::IPV6 if ours => read_ipv6(ingress, buf, &l2, to),
         ether_type::IPV6 if is_to_group(bytes) => {
             keep(to, Kind::Group, &IpFrame::parse(bytes, buf.len(), &l2)?);
             Ok(())
@@ -206,8 +223,8 @@ fn is_to_group(bytes: &[u8]) -> bool {
 
 /// Reads a G-PDU of the common form. Returns false and writes nothing for any other packet.
 #[inline(always)]
-fn read_usual<B: PacketBuf>(ingress: &L3Interface, buf: &B, l2: &L2, to: &mut To<'_>) -> bool {
-    let l2_len = usize::from(l2.len);
+fn read_usual<B: PacketBuf>(ingress: &L3Interface, buf: &B, l2_octets: u16, to: &mut To<'_>) -> bool {
+    let l2_len = usize::from(l2_octets);
     let packet = buf.data().get(l2_len..).unwrap_or_default();
     let Some(found) = common_gtpu_form::parse(packet, buf.len().saturating_sub(l2_len)) else {
         return false;
@@ -223,7 +240,7 @@ fn read_usual<B: PacketBuf>(ingress: &L3Interface, buf: &B, l2: &L2, to: &mut To
     };
     let descriptor = &mut *to.descriptor;
     (descriptor.kind, descriptor.side) = (Kind::Tunnelled, side);
-    (descriptor.local, descriptor.offset) = (Some(local.id), l2.len + found.offset);
+    (descriptor.local, descriptor.offset) = (Some(local.id), l2_octets + found.offset);
     descriptor.tunnel = Some(Tunnel {
         message_type: MessageType::G_PDU,
         unknown: Unknown::NONE,

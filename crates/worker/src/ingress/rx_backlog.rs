@@ -30,6 +30,7 @@ use packet::{DropReason, PacketBuf};
 use crate::burst::batch::{BURST, Batch};
 use crate::egress::lags::Lags;
 use crate::ingress::l3_interfaces::L3Interfaces;
+use crate::ingress::new_flow_filter::Filtered;
 use crate::ingress::priority::{is_ordinary, is_urgent};
 use crate::io::{Io, PacketMetadata};
 use crate::stats::Stats;
@@ -136,8 +137,8 @@ struct Window {
 enum Usual {
     /// They wait, where there is room.
     Wait,
-    /// The same, but for those that are over the slow path's budget: bit n of packet n.
-    WaitUnless(u64),
+    /// The same, but for those that are over the slow path's budget.
+    WaitUnless(Filtered),
     /// They are dropped.
     Drop,
 }
@@ -304,7 +305,7 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
             now,
             is_flooded,
         }: Look,
-        mut refuse: impl FnMut(&[B]) -> Option<u64>,
+        mut refuse: impl FnMut(&[B]) -> Option<Filtered>,
     ) -> Ahead {
         let Some(waiting) = self.waiting.get_mut(port.index()) else {
             return Ahead::default();
@@ -364,18 +365,20 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
         let Some(waiting) = self.waiting.get_mut(port.index()) else {
             return;
         };
-        let (most, refused) = match usual {
-            Usual::Wait => (self.most, 0),
-            Usual::WaitUnless(refused) => (self.most.min(KEPT_IN_FLOOD), refused),
-            Usual::Drop => (0, 0),
+        let (most, filtered) = match usual {
+            Usual::Wait => (self.most, Filtered::default()),
+            Usual::WaitUnless(filtered) => (self.most.min(KEPT_IN_FLOOD), filtered),
+            Usual::Drop => (0, Filtered::default()),
         };
+        let refused = filtered.refused;
         let most = most.saturating_sub(waiting.packets.len());
         let all = self.taken.places();
-        // Of what is refused only a DSCP can be urgent.
-        let mut unread = match interfaces.urgent_dscps {
-            0 => all & !refused,
-            _ => all,
+        // Of what is known to be ordinary only a DSCP can be urgent.
+        let ordinary = match interfaces.urgent_dscps {
+            0 => filtered.ordinary,
+            _ => 0,
         };
+        let mut unread = all & !(ordinary & refused);
         let (mut urgent, mut kept) = (0_u64, 0_u64);
         // Both have as much room as a burst has packets, but for urgent packets of a burst before.
         let room = self.urgent.room().min(waiting.urgent_credit.max(0) as usize);
@@ -383,7 +386,9 @@ impl<B: PacketBuf + PacketMetadata> RxBacklog<B> {
             let place = unread.trailing_zeros() as usize;
             unread &= unread - 1;
             let Some(buf) = self.taken.get(place) else { break };
-            let is_usual = is_ordinary(buf.data(), interfaces.urgent_dscps) || !is_urgent(interfaces, buf);
+            let is_usual = ordinary >> place & 1 == 1
+                || is_ordinary(buf.data(), interfaces.urgent_dscps)
+                || !is_urgent(interfaces, buf);
             if !is_usual && (urgent.count_ones() as usize) < room {
                 urgent |= 1 << place;
             } else if refused >> place & 1 == 0 && (kept.count_ones() as usize) < most {

@@ -3,8 +3,9 @@
 use flow::{Nanos, SessionIndex, VrfId};
 use nat::mappings::{Inbound, Protocol, PublicEnd, PublicHash, Segment};
 use packet::icmp_rewrite::{Outer, rewrite_error};
+use packet::preview::Previewed;
 use packet::rewrite::{Ends, Rewrite};
-use packet::{Addrs, DropReason, IpTuple, PacketBuf};
+use packet::{DropReason, PacketBuf};
 use rules::classifier::Side;
 
 use super::NatStage;
@@ -99,25 +100,19 @@ impl NatStage {
             && self.pools().pool_of(vrf, destination.into()).is_some()
     }
 
-    /// A packet of a data network as it is once it is admitted; `None` where it is for a public address and no mapping.
-    pub fn as_admitted(&self, vrf: VrfId, tuple: IpTuple, now: Nanos) -> Option<IpTuple> {
-        let Addrs::V4 { src, dst } = tuple.addrs else {
-            return Some(tuple);
-        };
-        let pools = self.pools();
-        if pools.pool_of(vrf, dst.into()).is_none() {
-            return Some(tuple);
+    /// What a packet of a data network is once it is admitted; `None` where it is for a public address and no mapping.
+    pub fn as_admitted(&self, vrf: VrfId, packet: Previewed, now: Nanos) -> Option<Previewed> {
+        let (pools, [_, port]) = (self.pools(), packet.ports);
+        if pools.pool_of(vrf, packet.destination.into()).is_none() {
+            return Some(packet);
         }
-        let protocol = Protocol::of(tuple.proto).filter(|protocol| *protocol != Protocol::Icmp)?;
-        let block = pools.block_of(vrf, dst.into(), tuple.dst_port)?;
-        let (_, inside) = self
-            .mappings
-            .lookup_public(block, tuple.dst_port, protocol, now)?;
-        let dst = inside.address;
-        Some(IpTuple {
-            addrs: Addrs::V4 { src, dst },
-            dst_port: inside.port,
-            ..tuple
+        let protocol = Protocol::of(packet.protocol).filter(|protocol| *protocol != Protocol::Icmp)?;
+        let block = pools.block_of(vrf, packet.destination.into(), port)?;
+        let (_, inside) = self.mappings.lookup_public(block, port, protocol, now)?;
+        Some(Previewed {
+            destination: inside.address,
+            ports: [packet.ports[0], inside.port],
+            ..packet
         })
     }
 

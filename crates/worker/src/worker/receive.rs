@@ -16,7 +16,7 @@ use crate::deferred::{delivery_status, downlink_data_notification};
 use crate::egress::duplicate::Copying;
 use crate::egress::linearize::linearize_burst;
 use crate::egress::tx_queues::Transmission;
-use crate::ingress::new_flow_filter::{self, Filtered};
+use crate::ingress::new_flow_filter;
 use crate::ingress::parse::{gather, parse};
 use crate::ingress::rx_backlog::Look;
 use crate::ingress::worker_selection::select_workers;
@@ -132,13 +132,13 @@ impl<I: Io> Worker<I> {
             if !is_flooded {
                 return None;
             }
-            let Filtered { refused, admitted } = filter.filter(&context, packets, budget.places_ahead(waits));
+            let filtered = filter.filter(&context, packets, budget.places_ahead(waits));
             waits = true;
-            budget.admit_ahead(admitted);
-            if refused != 0 {
+            budget.admit_ahead(filtered.admitted);
+            if filtered.refused != 0 {
                 budget.note_flood(now);
             }
-            Some(refused)
+            Some(filtered)
         };
         let io = &mut self.ports.io;
         let look = Look {
