@@ -118,7 +118,7 @@ const UNMARKED: Form<6> = Form::new([
     (43, 0, ALL),
 ]);
 
-/// Looks at the packet that starts at `packet[0]` with its IPv4 header, as at one that no tunnel of ours carries.
+/// Looks at the packet that starts at `packet[0]` with its IPv4 header, as at one that no tunnel carries.
 /// `available` is how many octets were received from there on, of which `packet` holds at least the headers. `None`
 /// when it is of another form.
 #[inline(always)]

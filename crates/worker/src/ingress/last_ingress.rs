@@ -44,7 +44,7 @@ impl FrameStart {
         }
     }
 
-    /// What counts of `behind` where an IP header follows so many octets; `None` where it has not all of that. The
+    /// What counts of `behind` where an IP header follows this many octets; `None` where it has not all of that. The
     /// priority of a tag does not.
     const fn mask(l2_len: usize) -> Option<u64> {
         match l2_len {
