@@ -1,8 +1,8 @@
 //! Received packets of a self-fed port: flow and time of each.
 //!
 //! *Saturated*: there is always a burst. *Open loop*: packets arrive at a rate, wait in a ring of fixed depth, and are
-//! lost when it is full. Time is the worker's own: that of making frames does not count, and an absence from the
-//! core of more than a quarter of a millisecond is counted as an absence, not as the worker's time.
+//! lost when it is full. Time is the worker's own: that of making and moving frames does not count, and an absence from
+//! the core of more than a quarter of a millisecond is counted as an absence, not as the worker's time.
 
 use flow::Direction;
 

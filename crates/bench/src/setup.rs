@@ -54,7 +54,7 @@ pub struct PortCounts {
     pub established: [u64; 3],
     /// Packets of new flows sent, dropped by the worker, lost by a full ring.
     pub fresh: [u64; 3],
-    /// Ticks that making frames took.
+    /// Ticks that making frames took, and in an open loop moving them.
     pub port_ticks: u64,
     /// Ticks of absences from the core.
     pub absent_ticks: u64,

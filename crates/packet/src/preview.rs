@@ -83,8 +83,8 @@ impl<const WORDS: usize> Form<WORDS> {
 const ALL: u8 = 0xff;
 /// The bits of the octet with an IPv4 packet's flags of which a whole packet has none.
 const FRAGMENT: u8 = ((ipv4::MORE_FRAGMENTS | ipv4::FRAGMENT_OFFSET) >> 8) as u8;
-/// Octets of an IPv4 header without options and the two ports behind it.
-const WITH_PORTS: usize = ipv4::HEADER_LEN + 4;
+/// Octets of an IPv4 header without options and of the shortest UDP datagram behind it.
+const START_LEN: usize = ipv4::HEADER_LEN + udp::HEADER_LEN;
 const OUTER_LEN: usize = ipv4::HEADER_LEN + udp::HEADER_LEN + gtpu::HEADER_LEN;
 /// Octets of the optional part of a GTP-U header with a short container.
 const MARKED_LEN: usize = gtpu::OPTIONAL_LEN + 4;
@@ -139,14 +139,14 @@ pub fn gpdu(packet: &[u8], available: usize) -> Option<PreviewedGpdu> {
     }
     let outer = packet.first_chunk::<OUTER_LEN>()?;
     let message = message_len(outer, available)?;
-    let (qfi, inner) = if let Some(headers) = packet.first_chunk::<{ OUTER_LEN + MARKED_LEN + WITH_PORTS }>()
+    let (qfi, inner) = if let Some(headers) = packet.first_chunk::<{ OUTER_LEN + MARKED_LEN + START_LEN }>()
         && MARKED.is_of(headers)
     {
         let (qfi, _) = psc::Summary::of_short(headers[41], headers[42])?;
         let inner = headers.last_chunk()?;
         (Some(qfi), fields(inner, message.checked_sub(MARKED_LEN)?)?)
     } else {
-        let headers = packet.first_chunk::<{ OUTER_LEN + WITH_PORTS }>()?;
+        let headers = packet.first_chunk::<{ OUTER_LEN + START_LEN }>()?;
         let inner = headers.last_chunk()?;
         UNMARKED.is_of(headers).then_some(())?;
         (None, fields(inner, message)?)
@@ -171,7 +171,7 @@ fn message_len(outer: &[u8; OUTER_LEN], available: usize) -> Option<usize> {
 
 /// The fields behind a form, where the packet is whole.
 #[inline(always)]
-fn fields(headers: &[u8; WITH_PORTS], available: usize) -> Option<Previewed> {
+fn fields(headers: &[u8; START_LEN], available: usize) -> Option<Previewed> {
     let (total, protocol) = (be16(headers, 2), headers[9]);
     let is_whole = total <= available && total >= ipv4::HEADER_LEN + L4::common_len(protocol);
     is_whole.then_some(Previewed {

@@ -130,7 +130,7 @@ proptest! {
         more in 0..3usize,
     ) {
         let parsed = IpTuple::parse(&bytes, bytes.len() + more).ok();
-        let is_common = bytes.first() == Some(&0x45) && bytes.len() >= 24;
+        let is_common = bytes.first() == Some(&0x45) && bytes.len() >= 28;
         let parsed = parsed.filter(|tuple| is_common && tuple.fragment == Fragment::None);
         let found = preview::plain(&bytes, bytes.len() + more);
         prop_assert_eq!(found, parsed.and_then(|tuple| previewed(&tuple)));

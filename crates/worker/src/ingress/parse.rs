@@ -136,7 +136,7 @@ fn read<'a, B: PacketBuf + PacketMetadata>(
     read_ip(ingress, bytes, &ip, to)
 }
 
-/// Reads what is no IP packet for our MAC address.
+/// Reads what is no IP packet for our MAC address, or one of which not even four octets are there.
 #[inline(never)]
 fn read_others<B: PacketBuf + PacketMetadata>(
     interfaces: &L3Interfaces,
@@ -151,6 +151,7 @@ fn read_others<B: PacketBuf + PacketMetadata>(
     to.descriptor.instance = ingress.instance();
     let ours = is_to(bytes, ingress.interface.mac);
     match l2.ether_type {
+        ether_type::IPV4 | ether_type::IPV6 if ours => IpFrame::parse(bytes, buf.len(), &l2).map(drop),
         ether_type::IPV6 if is_to_group(bytes) => {
             keep(to, Kind::Group, &IpFrame::parse(bytes, buf.len(), &l2)?);
             Ok(())
@@ -369,4 +370,45 @@ pub(crate) fn read_again<B: PacketBuf>(buf: &B) -> Result<GtpuFrame, DropReason>
     let l2 = L2::parse(buf.data())?;
     let ip = IpFrame::parse(buf.data(), buf.len(), &l2)?;
     GtpuFrame::parse(buf.data(), &ip)
+}
+
+#[cfg(test)]
+mod tests {
+    use flow::PortId;
+    use rules::testing;
+
+    use super::*;
+    use crate::HostRates;
+    use crate::mem::MemBuf;
+
+    /// What is too short for an IP header is malformed, also where the host's network stack gets what is no IP.
+    #[test]
+    fn an_ip_packet_of_few_octets_is_truncated() {
+        let mac = MacAddr([2, 0, 0, 0, 0, 1]);
+        let rates = HostRates {
+            urgent: 1_000,
+            usual: 1_000,
+        };
+        for host in [None, Some(rates)] {
+            let interfaces = L3Interfaces::new(&testing::network(), &[mac; 4]).with_host(&[host; 3], &[]);
+            for (ether_type, first, reason) in [
+                ([8, 0], 0x45, DropReason::TruncatedIpv4),
+                ([0x86, 0xdd], 0x60, DropReason::TruncatedIpv6),
+            ] {
+                for octets in 0..8 {
+                    let packet = vec![first; octets];
+                    let mut buf = MemBuf::new(&[&mac.0[..], &[2; 6], &ether_type, &packet].concat());
+                    buf.set_ingress(PortId(1));
+                    let (mut descriptor, mut keys) = ([Descriptor::NEW], Keys::new());
+                    parse(
+                        &interfaces,
+                        std::slice::from_ref(&buf),
+                        &mut descriptor,
+                        &mut keys,
+                    );
+                    assert_eq!(descriptor[0].fate, Fate::Drop(reason), "{octets} octets");
+                }
+            }
+        }
+    }
 }

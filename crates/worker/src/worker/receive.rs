@@ -117,7 +117,8 @@ impl<I: Io> Worker<I> {
     #[cold]
     #[inline(never)]
     fn look_ahead(&mut self, port: PortId, is_behind: bool, now: Nanos) {
-        let mut clock = cycles::now();
+        let begun = cycles::now();
+        let mut clock = begun;
         let tables = (&self.tables.interfaces, &self.ports.lags);
         let (filter, budget) = (&mut self.new_flow_filter, &mut self.slow_path.budget);
         let context = new_flow_filter::Context {
@@ -151,6 +152,7 @@ impl<I: Io> Worker<I> {
             self.slow_path.budget.note_behind(now);
         }
         self.end_stage(Stage::Rx, ahead.packets, &mut clock);
+        self.slow_path.budget.earn(clock.wrapping_sub(begun), now);
         if self.backlog.has_urgent() {
             self.release(now);
             self.receive(Source::Urgent(port), now);
