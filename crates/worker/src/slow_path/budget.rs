@@ -3,8 +3,8 @@
 //! A worker is busy when a burst is full, so that more packets wait behind it, and flows that are established have sent
 //! something within the last millisecond. Then the slow path has a budget of the worker's time: every burst earns it
 //! some, by the ticks of all stages but `rx`, and so does a look at what else a port has; what it takes is charged.
-//! The stage takes as many packets as its credit pays for, at the recent cost of one. A worker that is not busy, or that
-//! has only first packets, refuses none.
+//! The stage takes as many packets as its credit pays for, at the recent cost of one. A worker that is not busy, or
+//! that has only first packets, refuses none.
 //!
 //! After a refusal the worker counts as *flooded* for a millisecond, or until a poll finds no packet: then the budget
 //! holds for bursts that are not full as well, and first packets are refused before they are parsed
