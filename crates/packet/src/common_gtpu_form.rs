@@ -29,10 +29,10 @@ pub struct CommonGpdu {
 /// The outer headers.
 #[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Outer {
-    ip: ipv4::Header,
-    udp: udp::Header,
-    gtpu: gtpu::Header,
+pub(crate) struct Outer {
+    pub ip: ipv4::Header,
+    pub udp: udp::Header,
+    pub gtpu: gtpu::Header,
 }
 
 /// What follows them.
@@ -44,19 +44,14 @@ struct Marked {
     inner: Start<ipv4::Header>,
 }
 
-const OUTER_LEN: usize = ipv4::HEADER_LEN + udp::HEADER_LEN + gtpu::HEADER_LEN;
+pub(crate) const OUTER_LEN: usize = ipv4::HEADER_LEN + udp::HEADER_LEN + gtpu::HEADER_LEN;
 /// Octets of the optional part with a short container.
-const MARKED_LEN: usize = gtpu::OPTIONAL_LEN + 4;
+pub(crate) const MARKED_LEN: usize = gtpu::OPTIONAL_LEN + 4;
 
 impl Outer {
     /// Whether these are the headers of a whole G-PDU, in a packet of which `available` octets were received.
     #[inline(always)]
     fn is_common(&self, available: usize) -> bool {
-        let (total, datagram, message) = (
-            usize::from(self.ip.total_len.get()),
-            usize::from(self.udp.len.get()),
-            usize::from(self.gtpu.length.get()),
-        );
         let fragment = self.ip.fragment.get() & (ipv4::MORE_FRAGMENTS | ipv4::FRAGMENT_OFFSET);
         // What distinguishes tunnelled packets from others comes first.
         self.udp.dst_port.get() == gtpu::PORT
@@ -64,10 +59,26 @@ impl Outer {
             && self.ip.proto == proto::UDP
             && fragment == 0
             && self.gtpu.message_type == MessageType::G_PDU.0
-            && total <= available
-            && ipv4::HEADER_LEN + datagram <= total
-            && udp::HEADER_LEN + gtpu::HEADER_LEN + message <= datagram
+            && self.has_room(available)
             && checksum::is_right_20(zerocopy::transmute_ref!(&self.ip))
+    }
+
+    /// Whether each of these headers is in what the one before announces, and the packet in what was received.
+    #[inline(always)]
+    pub fn has_room(&self, available: usize) -> bool {
+        let (total, datagram) = (
+            usize::from(self.ip.total_len.get()),
+            usize::from(self.udp.len.get()),
+        );
+        total <= available
+            && ipv4::HEADER_LEN + datagram <= total
+            && udp::HEADER_LEN + gtpu::HEADER_LEN + self.message_len() <= datagram
+    }
+
+    /// Octets behind the first eight of the GTP-U header.
+    #[inline(always)]
+    pub fn message_len(&self) -> usize {
+        self.gtpu.length.get().into()
     }
 }
 
@@ -92,7 +103,7 @@ pub fn parse(packet: &[u8], available: usize) -> Option<CommonGpdu> {
     if !outer.is_common(available) {
         return None;
     }
-    let message = usize::from(outer.gtpu.length.get());
+    let message = outer.message_len();
     let (qfi, optional, inner) = match outer.gtpu.flags {
         0x34 => {
             let (marked, _) = Marked::ref_from_prefix(rest).ok()?;

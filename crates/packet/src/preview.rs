@@ -5,6 +5,9 @@
 //! [`common_gtpu_form`](crate::common_gtpu_form) describes it. Octets that all packets of a form have are compared by
 //! words. Checksums are not verified; all else that is read is as it is parsed.
 
+use zerocopy::FromBytes;
+
+use crate::common_gtpu_form::{MARKED_LEN, OUTER_LEN, Outer};
 use crate::gtpu::{ExtensionType, MessageType, flags};
 use crate::tuple::{L4, proto};
 use crate::{Qfi, Teid, gtpu, ipv4, psc, udp};
@@ -85,9 +88,6 @@ const ALL: u8 = 0xff;
 const FRAGMENT: u8 = ((ipv4::MORE_FRAGMENTS | ipv4::FRAGMENT_OFFSET) >> 8) as u8;
 /// Octets of an IPv4 header without options and of the shortest UDP datagram behind it.
 const START_LEN: usize = ipv4::HEADER_LEN + udp::HEADER_LEN;
-const OUTER_LEN: usize = ipv4::HEADER_LEN + udp::HEADER_LEN + gtpu::HEADER_LEN;
-/// Octets of the optional part of a GTP-U header with a short container.
-const MARKED_LEN: usize = gtpu::OPTIONAL_LEN + 4;
 
 const PLAIN: Form<1> = Form::new([(0, 0x45, ALL), (6, 0, FRAGMENT), (7, 0, ALL)]);
 
@@ -133,12 +133,12 @@ pub fn plain(packet: &[u8], available: usize) -> Option<Previewed> {
 /// The same as at a G-PDU: `packet[0]` is that of its outer IPv4 header.
 #[inline(always)]
 pub fn gpdu(packet: &[u8], available: usize) -> Option<PreviewedGpdu> {
+    let (outer, _) = Outer::ref_from_prefix(packet).ok()?;
     // What distinguishes tunnelled packets from others comes first.
-    if packet.get(22..24) != Some(&gtpu::PORT.to_be_bytes()) {
+    if outer.udp.dst_port.get() != gtpu::PORT || !outer.has_room(available) {
         return None;
     }
-    let outer = packet.first_chunk::<OUTER_LEN>()?;
-    let message = message_len(outer, available)?;
+    let message = outer.message_len();
     let (qfi, inner) = if let Some(headers) = packet.first_chunk::<{ OUTER_LEN + MARKED_LEN + START_LEN }>()
         && MARKED.is_of(headers)
     {
@@ -152,21 +152,11 @@ pub fn gpdu(packet: &[u8], available: usize) -> Option<PreviewedGpdu> {
         (None, fields(inner, message)?)
     };
     Some(PreviewedGpdu {
-        destination: [outer[16], outer[17], outer[18], outer[19]],
-        teid: Teid(u32::from_be_bytes([outer[32], outer[33], outer[34], outer[35]])),
+        destination: outer.ip.dst,
+        teid: Teid(outer.gtpu.teid.get()),
         qfi,
         inner,
     })
-}
-
-/// Octets behind a GTP-U header's first eight, where the lengths before it allow for them.
-#[inline(always)]
-fn message_len(outer: &[u8; OUTER_LEN], available: usize) -> Option<usize> {
-    let (total, datagram, message) = (be16(outer, 2), be16(outer, 24), be16(outer, 30));
-    let is_whole = total <= available
-        && ipv4::HEADER_LEN + datagram <= total
-        && udp::HEADER_LEN + gtpu::HEADER_LEN + message <= datagram;
-    is_whole.then_some(message)
 }
 
 /// The fields behind a form, where the packet is whole.
